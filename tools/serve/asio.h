@@ -1,4 +1,4 @@
-// Boost.Asio and Boost.Beast. Boost 1.74's awaitable.hpp needs what <utility> declares, and does not include
+// Boost.Asio and Boost.Beast. Boost 1.74's awaitable.hpp uses declarations of <utility> but does not include
 // it.
 #pragma once
 

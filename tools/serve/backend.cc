@@ -16,7 +16,7 @@ Result<std::unique_ptr<Backend>> Backend::OpenOn(const std::vector<uint32_t>& de
   RONDO_ASSIGN_OR_RETURN(backend->driver_, tools::OpenDriver(like, options, devices, backend->ops_));
   RuntimeOptions runtime;
   runtime.devices = {devices.data(), devices.size()};
-  runtime.keep_plan_totals = true;  // counters of a model go on with its next version
+  runtime.keep_plan_totals = true;  // a model's counters continue with its next version
   RONDO_ASSIGN_OR_RETURN(backend->flight_, tools::RecordFlight(backend->driver_.get(), options));
   Driver* const driver = backend->flight_ != nullptr ? backend->flight_.get() : backend->driver_.get();
   RONDO_ASSIGN_OR_RETURN(backend->runtime_, Runtime::Create(driver, runtime));
@@ -26,7 +26,7 @@ Result<std::unique_ptr<Backend>> Backend::OpenOn(const std::vector<uint32_t>& de
 std::string Backend::MetricsText() const {
   std::string text;
   for (size_t needed = runtime_.WriteMetrics(nullptr, 0); text.size() < needed + 1;) {
-    text.resize(needed + 1);  // a series may be added meanwhile
+    text.resize(needed + 1);  // a series may have been added meanwhile
     needed = runtime_.WriteMetrics(text.data(), text.size());
     if (needed >= text.size()) continue;
     text.resize(needed);

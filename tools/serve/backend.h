@@ -11,9 +11,9 @@ namespace rondo::serve {
 
 class Backend {
  public:
-  // `like`: the plan that says which driver, and how many devices, where `options` do not.
+  // `like`: the plan that determines the driver and the number of devices if `options` do not.
   static Result<std::unique_ptr<Backend>> Open(const PlanData& like, const tools::LoadOptions& options);
-  // The same on these of the driver's devices, whatever `options` say of them.
+  // The same on the given devices of the driver, whatever `options` say about devices.
   static Result<std::unique_ptr<Backend>> OpenOn(const std::vector<uint32_t>& devices, const PlanData& like,
                                                  const tools::LoadOptions& options);
 
@@ -26,7 +26,7 @@ class Backend {
  private:
   Backend() = default;
   tools::LoadOptions options_;
-  OpRegistry ops_;  // first: the driver calls what it holds
+  OpRegistry ops_;  // first, because the driver calls its functions
   tools::DriverHandle driver_{nullptr, nullptr};
   std::unique_ptr<Driver> flight_;  // over driver_, or null
   Runtime runtime_;

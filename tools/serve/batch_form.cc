@@ -8,7 +8,7 @@ namespace {
 
 using PaddedPort = BucketFamily::PaddedPort;
 
-// Programs that were compiled one by one, and are the same but for the number of rows.
+// Programs that were compiled separately and differ only in the number of rows.
 using Group = std::vector<BucketProgram>;
 
 std::vector<BucketPort> PortsOf(const PlanData& plan, Span<const Port> ports) {
@@ -20,7 +20,7 @@ std::vector<BucketPort> PortsOf(const PlanData& plan, Span<const Port> ports) {
   return found;
 }
 
-// The first dimension of all ports; 0 if they differ, there is a state, or no input.
+// The first dimension of all ports; 0 if ports differ in it, if there is a state, or if there is no input.
 int64_t RowsOf(const BucketProgram& program) {
   int64_t rows = program.inputs.empty() ? 0 : -1;
   for (const auto* ports : {&program.inputs, &program.outputs}) {
@@ -50,7 +50,7 @@ bool BelongsTo(const Group& group, const BucketProgram& program) {
          });
 }
 
-// Makes each program a bucket of its rows.
+// Makes each program a bucket for its number of rows.
 void NoteRows(Group* group) {
   for (BucketProgram& program : *group) {
     program.note.family = group->front().note.family;
@@ -62,7 +62,7 @@ void NoteRows(Group* group) {
   }
 }
 
-// The length that is the first dimension of every port; kNone.
+// The length that is the first dimension of every port, or kNone.
 uint32_t LengthOfRows(const BatchForm& form) {
   const BucketFamily::Bucket& largest = form.family.buckets().back();
   const auto is_first_of = [](const PaddedPort& port, uint32_t length) {

@@ -19,7 +19,7 @@ Status BatchRunner::Run(const std::vector<std::unique_ptr<InferJob>>& batch) {
   if (batch.front()->form->has_state) RONDO_RETURN_IF_ERROR(session_.ResetState());
   Status status = RunOnce(batch);
   if (status.code() == Code::kDeadlineExceeded) status = status.At("the deadline passed in the run");
-  // What sticks to the session must not be the next request's error.
+  // An error that stays in the session must not fail the next request.
   if (!session_.status().ok() && !session_.ResetState().ok()) RONDO_RETURN_IF_ERROR(Open());
   return status;
 }

@@ -1,7 +1,7 @@
-// BatchRunner: a session of a plan's pool, which runs jobs that go together in the least program that holds
+// BatchRunner: a session of a plan's pool. It runs jobs that go together in the smallest program that holds
 // them.
 //
-// One thread. Keeps the memory of what has to be padded.
+// Used by one thread. Keeps the memory for padding.
 #pragma once
 
 #include <map>
@@ -21,9 +21,9 @@ class BatchRunner {
 
   // Makes the session.
   Status Open();
-  // Takes the memory for jobs of these forms, in place of those before. They must outlive it.
+  // Allocates memory for jobs of these forms, in place of earlier ones. The forms must outlive it.
   void Prepare(const std::vector<BatchForm>& forms);
-  // Runs them and fills in their outputs; the error, if any, is of all of them.
+  // Runs the jobs and fills in their outputs. An error concerns all of them.
   Status Run(const std::vector<std::unique_ptr<InferJob>>& batch);
 
  private:

@@ -1,4 +1,4 @@
-// ByteBudget: how many bytes all requests together may hold. ByteCharge: what one of them has taken of it.
+// ByteBudget: the bytes that all requests together may hold. ByteCharge: the part that one request has taken.
 #pragma once
 
 #include <atomic>
@@ -7,13 +7,13 @@
 
 namespace rondo::serve {
 
-// Any thread. Must outlive its charges.
+// May be used by any thread. Must outlive its charges.
 class ByteBudget {
  public:
   explicit ByteBudget(uint64_t limit) : limit_(limit) {}
   ByteBudget(const ByteBudget&) = delete;
 
-  // False, and nothing is taken, if the limit would be passed.
+  // False, without taking anything, if the limit would be exceeded.
   bool Take(uint64_t bytes) {
     uint64_t used = used_.load(std::memory_order_relaxed);
     do {
@@ -30,7 +30,7 @@ class ByteBudget {
   std::atomic<uint64_t> used_{0};
 };
 
-// Gives back what it took when it ends.
+// The destructor gives back what was taken.
 class ByteCharge {
  public:
   ByteCharge() = default;

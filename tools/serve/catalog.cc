@@ -59,7 +59,7 @@ Result<std::shared_ptr<LoadedModel>> Catalog::Load(const std::string& name, int6
   return model;
 }
 
-// A decoder continues texts, unless it is of a kind that only tensors serve.
+// A decoder continues texts, unless it is of a kind that can only serve tensors.
 Status Catalog::LoadForm(const Plan& plan, const std::string& folder, LoadedModel* model) const {
   if (LanguageModel::IsOne(plan.data())) {
     Result<std::unique_ptr<LanguageModel>> language =
@@ -101,8 +101,8 @@ Status Catalog::Refresh() {
   return Status::Ok();
 }
 
-// The greatest version that can be loaded. One that could not is tried again when its file is another, or
-// when its place in memory may have become free.
+// Loads the greatest version that can be loaded. A version that failed is tried again when its file has
+// changed, or when memory may have become free.
 void Catalog::RefreshModel(const std::string& name, const FoundModel& found) {
   std::shared_ptr<LoadedModel> old;
   ModelCounts* counts = nullptr;
@@ -134,7 +134,7 @@ void Catalog::RefreshModel(const std::string& name, const FoundModel& found) {
       entry.failed_version = number;
       entry.failed = version.fingerprint;
       entry.tried_beside = loaded.status().code() == Code::kOutOfMemory ? used : 0;
-      if (old != nullptr) return;  // what works goes on
+      if (old != nullptr) return;  // the working version stays
       continue;
     }
     ++counts->loads;
@@ -149,7 +149,7 @@ void Catalog::RefreshModel(const std::string& name, const FoundModel& found) {
   }
 }
 
-// On a thread of its own: what it still answers may take as long as its deadlines.
+// Drains on a separate thread, because its open requests may take until their deadlines.
 void Catalog::Retire(std::shared_ptr<LoadedModel> model) {
   if (model == nullptr) return;
   retiring_.push_back(std::async(std::launch::async, [model = std::move(model)] { model->Drain(); }));
@@ -174,7 +174,7 @@ void Catalog::Stop() {
   stopped_.notify_all();
   if (thread_.joinable()) thread_.join();
   for (const auto& model : Loaded()) model->Drain();
-  retiring_.clear();  // waits
+  retiring_.clear();  // waits for the threads
   const std::lock_guard<std::mutex> lock(mutex_);
   entries_.clear();
 }

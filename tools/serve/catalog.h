@@ -1,7 +1,8 @@
-// Catalog: the models of a folder that are loaded, kept as the folder is while requests go on.
+// Catalog: the loaded models of a folder, updated with the folder while requests are served.
 //
-// A new version, or another file, is loaded beside the old one, within the bytes that plans state and the
-// catalog may use; then requests go to it, and the old one ends when it has answered those it has.
+// A new version, or a changed file, is loaded beside the old one if the bytes that plans state stay within
+// the catalog's limit. New requests then go to it, and the old version ends when it has answered its
+// requests.
 #pragma once
 
 #include <condition_variable>
@@ -24,25 +25,25 @@ namespace rondo::serve {
 struct CatalogOptions {
   std::string folder;
   PoolOptions pool;
-  uint64_t memory = 0;                   // bytes of all that is loaded; 0: what the devices have
-  std::chrono::milliseconds poll{1000};  // how often the folder is looked at
-  bool silent = false;                   // else what is loaded is said on standard error
-  std::string python = "python3";        // of tokenizers and chat templates
+  uint64_t memory = 0;                   // bytes of everything loaded; 0: the devices' memory
+  std::chrono::milliseconds poll{1000};  // how often the folder is read
+  bool silent = false;                   // otherwise loads are reported on standard error
+  std::string python = "python3";        // for tokenizers and chat templates
 };
 
-// A version in use. Alive as long as someone has it.
+// A version in use. It lives as long as someone holds it.
 struct LoadedModel {
   std::string name;
   int64_t version = 0;
   std::string fingerprint;
-  uint64_t bytes = 0;  // as the plan states
+  uint64_t bytes = 0;  // as stated in the plan
   int64_t loaded = 0;  // seconds since 1970
   std::vector<BatchForm> forms;
-  std::unique_ptr<ServedPlan> plan;  // one of these
+  std::unique_ptr<ServedPlan> plan;  // exactly one of `plan` and `language` is set
   std::unique_ptr<LanguageModel> language;
   ModelCounts* counts = nullptr;
 
-  // Takes no request any more, and returns when those it has are answered.
+  // Accepts no more requests, and returns when the accepted ones are answered.
   void Drain() { plan != nullptr ? plan->Drain() : language->Drain(); }
   size_t waiting() const { return plan != nullptr ? plan->waiting() : language->waiting(); }
 };
@@ -56,12 +57,12 @@ class Catalog {
   Catalog(const Backend& backend, const CatalogOptions& options) : backend_(backend), options_(options) {}
   ~Catalog() { Stop(); }
 
-  // Looks at the folder once, and loads what is there. kIo if it cannot be read; a model that cannot be
-  // loaded is no error, but a reason (States).
+  // Reads the folder once and loads its models. kIo if it cannot be read. A model that cannot be loaded is no
+  // error; the reason is in States.
   Status Refresh();
-  // Refreshes on a thread of its own from now on.
+  // Refreshes on a separate thread from now on.
   void Start();
-  // Ends that thread, and every model when it has answered what it has.
+  // Ends that thread, and ends every model when it has answered its requests.
   void Stop();
 
   // Null, with the reason, if there is no such model or version. `version`: "" for the one in use.
@@ -69,15 +70,15 @@ class Catalog {
                                     std::string* why) const;
   std::vector<ModelState> States() const;
   std::vector<std::shared_ptr<LoadedModel>> Loaded() const;
-  // Counts stay when a model goes.
+  // Counts stay when a model is removed.
   const std::map<std::string, std::unique_ptr<ModelCounts>>& counts() const { return counts_; }
   std::mutex& mutex() const { return mutex_; }  // of counts()
-  uint64_t bytes() const;                       // stated by all that is loaded, old versions included
+  uint64_t bytes() const;                       // stated by everything loaded, old versions included
 
  private:
   struct Entry {
     std::shared_ptr<LoadedModel> current;
-    std::string problem, failed;  // why the version of that fingerprint is not loaded
+    std::string problem, failed;  // why the version with fingerprint `failed` is not loaded
     int64_t failed_version = 0;
     uint64_t tried_beside = 0;  // if it lacked memory: the bytes that were loaded then
   };
@@ -94,7 +95,7 @@ class Catalog {
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::unique_ptr<ModelCounts>> counts_;
   std::vector<std::weak_ptr<LoadedModel>> alive_;
-  std::vector<std::future<void>> retiring_;  // of the thread that refreshes
+  std::vector<std::future<void>> retiring_;  // used by the refreshing thread
   std::condition_variable stopped_;
   bool stop_ = false;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// ErrorBody: a sentence as the body of an error, as both protocols that the server speaks read it.
+// ErrorBody: a sentence as an error body that both of the server's protocols understand.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace rondo::serve {
 
 // {"error": "the sentence"}
 std::string ErrorBody(const std::string& sentence);
-// The HTTP status of an error of the runtime: 4xx where the request is at fault.
+// The HTTP status for an error of the runtime: 4xx if the request is at fault.
 int HttpStatusOf(Code code);
 HttpResponse ErrorResponse(int status, const std::string& sentence);
 HttpResponse ErrorResponse(const Status& status);

@@ -1,4 +1,4 @@
-// What stands in the place of grpc_server.cc in a build without gRPC.
+// Replaces grpc_server.cc in a build without gRPC.
 #include "tools/serve/grpc_server.h"
 
 namespace rondo::serve {

@@ -45,7 +45,7 @@ bool Append(const Numbers& numbers, std::string* bytes) {
   return true;
 }
 
-// The elements of a tensor that came as numbers.
+// Appends the elements of a tensor given as numbers.
 Status AppendContents(const ModelInferRequest::InferInputTensor& input, std::string* bytes) {
   const inference::InferTensorContents& c = input.contents();
   const std::string& type = input.datatype();
@@ -74,7 +74,7 @@ json ListOf(const Shape& shape) {
   return dims;
 }
 
-// Of the server's own answers, whose members are known.
+// Reads the server's own answers, whose members are known.
 template <typename Message>
 void ReadTensor(const json& port, Message* tensor) {
   tensor->set_name(port["name"].get<std::string>());

@@ -1,4 +1,4 @@
-// Messages of the Open Inference Protocol as the HTTP requests and answers that say the same.
+// Conversions between messages of the Open Inference Protocol and equivalent HTTP requests and answers.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace rondo::serve {
 
-// The body and headers of an inference request: JSON, then the tensors' bytes. kInvalidArgument for contents
-// that are not of their tensor's type.
+// Writes the body and headers of an inference request: JSON, then the tensors' bytes. kInvalidArgument for
+// contents that do not have their tensor's type.
 Status WriteInferRequest(const inference::ModelInferRequest& message, HttpRequest* request);
-// An answer whose outputs are binary.
+// Reads an answer with binary outputs.
 Status ReadInferResponse(const HttpResponse& response, inference::ModelInferResponse* message);
 void ReadServerMetadata(const HttpResponse& response, inference::ServerMetadataResponse* message);
 void ReadModelMetadata(const HttpResponse& response, inference::ModelMetadataResponse* message);
 
-// The status that an HTTP answer is, with its sentence.
+// The gRPC status for an HTTP answer, with its message.
 grpc::Status StatusOf(const HttpResponse& response);
 grpc::Status StatusOf(const Status& status);
 

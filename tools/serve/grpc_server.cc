@@ -18,7 +18,7 @@ namespace {
 using inference::GRPCInferenceService;
 using Reactor = grpc::ServerUnaryReactor;
 
-// The answer to one call: what comes first is given to `finish`, once.
+// The reply to one call: the first answer goes to `finish`, once.
 class CallReply : public Reply {
  public:
   CallReply(grpc::CallbackServerContext* context, Clock::time_point deadline,
@@ -30,11 +30,11 @@ class CallReply : public Reply {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       std::swap(finish, finish_);
-      context_ = nullptr;  // which ends with the call
+      context_ = nullptr;  // the context ends with the call
     }
     if (finish) finish(response);
   }
-  // No call is answered in pieces.
+  // Calls are never answered in pieces.
   void Begin(HttpResponse) override {}
   void Write(std::string) override {}
   void End() override {}
@@ -106,7 +106,7 @@ class Service : public GRPCInferenceService::CallbackService {
     request.method = "POST";
     request.path = ModelPath(message->model_name(), message->model_version(), "/infer");
     request.charge = ByteCharge(budget_);
-    // The message, and the body that is made of it.
+    // Charges the message, and the body made from it.
     if (!request.charge.Take(2 * message->ByteSizeLong()))
       return Refuse(context, {grpc::StatusCode::UNAVAILABLE,
                               "the requests under way hold as many bytes as they may; try again"});
@@ -120,7 +120,7 @@ class Service : public GRPCInferenceService::CallbackService {
  private:
   using Read = std::function<grpc::Status(const HttpResponse& response)>;
 
-  // Where a model is asked for over HTTP; "" for a name or version that would be another path's.
+  // The HTTP path of a model; "" if the name or version would lead to another path.
   static std::string ModelPath(const std::string& name, const std::string& version, const char* what = "") {
     if ((name + version).find('/') != std::string::npos) return "";
     return "/v2/models/" + name + (version.empty() ? "" : "/versions/" + version) + what;
@@ -143,7 +143,7 @@ class Service : public GRPCInferenceService::CallbackService {
     if (request.path.empty())
       return Refuse(context, {grpc::StatusCode::NOT_FOUND, "no model's name has a \"/\""});
     Reactor* reactor = context->DefaultReactor();
-    const auto left = context->deadline() - std::chrono::system_clock::now();  // of the client's
+    const auto left = context->deadline() - std::chrono::system_clock::now();  // the client's deadline
     const auto deadline = Clock::now() + std::min<std::chrono::nanoseconds>(limits_.answer, left);
     handler_(std::move(request),
              std::make_shared<CallReply>(context, deadline, [reactor, read](const HttpResponse& response) {
@@ -170,7 +170,7 @@ class Listening : public GrpcServer {
     builder.SetResourceQuota(quota);
     builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<uint64_t>(limits.message_bytes, INT32_MAX)));
     builder.SetMaxSendMessageSize(-1);
-    // Two servers on one port would share its calls.
+    // Without this, two servers could share the calls of one port.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     const bool v6 = address.find(':') != std::string::npos;
     builder.AddListeningPort((v6 ? "[" + address + "]" : address) + ":" + std::to_string(port),
@@ -190,7 +190,7 @@ class Listening : public GrpcServer {
  private:
   Service service_;
   int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;  // last: it calls the service
+  std::unique_ptr<grpc::Server> server_;  // last, because it calls the service
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ int HexDigit(char c) {
   return c >= '0' && c <= '9' ? c - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-// The path of a target, without its query; what is no hexadecimal number after % stays as it is.
+// The path of a target, without its query. A % without two hexadecimal digits after it stays unchanged.
 std::string PathOf(std::string target) {
   target.resize(std::min(target.find('?'), target.size()));
   std::string path;
@@ -51,7 +51,7 @@ HttpRequest RequestOf(http::request<http::string_body>* message, ByteCharge char
   return request;
 }
 
-// Counts a request while it is there, however its coroutine ends.
+// Counts a request while it is being answered, however its coroutine ends.
 class Answering {
  public:
   explicit Answering(ConnectionHost* host) : host_(host) { host_->Begin(); }
@@ -94,7 +94,7 @@ Connection::Awaitable<void> Connection::Serve(bool room) {
   for (bool goes_on = true; goes_on && !host_->draining;) {
     Parser parser;
     parser.header_limit(static_cast<uint32_t>(host_->limits.head_bytes));
-    parser.body_limit(std::numeric_limits<uint64_t>::max());  // ReadBody looks at its length
+    parser.body_limit(std::numeric_limits<uint64_t>::max());  // ReadBody checks its length
     idle_ = true;
     const bool head = co_await ReadHead(&parser);
     idle_ = false;
@@ -109,10 +109,10 @@ Connection::Awaitable<void> Connection::Serve(bool room) {
   stream_.close();
 }
 
-// False: the connection ends, and the client has been told why if it is of use.
+// False if the connection ends; the client has been told why if that is useful.
 Connection::Awaitable<bool> Connection::ReadHead(Parser* parser) {
   error_code error;
-  // The first byte may take longer than the rest.
+  // The first byte may take longer than the others.
   if (buffer_.size() == 0) {
     stream_.expires_after(host_->limits.idle);
     const size_t count = co_await stream_.async_read_some(buffer_.prepare(4096), Into(error));
@@ -155,7 +155,7 @@ Connection::Awaitable<bool> Connection::ReadBody(Parser* parser, ByteCharge* cha
     co_await asio::async_write(stream_, asio::buffer(kContinue, sizeof(kContinue) - 1), Into(error));
     if (error) co_return false;
   }
-  // The bytes count as they come: who announces many and sends few holds few.
+  // Bytes are charged as they arrive: a client that announces many and sends few holds few.
   for (size_t counted = 0; !parser->is_done();) {
     co_await http::async_read_some(stream_, buffer_, *parser, Into(error));
     if (error) {
@@ -170,20 +170,20 @@ Connection::Awaitable<bool> Connection::ReadBody(Parser* parser, ByteCharge* cha
   co_return true;
 }
 
-// The client's end of the stream while it waits: nobody will read the answer.
+// Watches for the client closing the stream while it waits: nobody will read the answer then.
 void Connection::WatchForEnd(std::shared_ptr<PendingReply> reply) {
   stream_.socket().async_wait(
       asio::ip::tcp::socket::wait_read, [self = shared_from_this(), reply](error_code error) {
         if (error) return;
         char byte = 0;
         const ssize_t count = recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        if (count < 0 && (errno == EAGAIN || errno == EINTR)) return self->WatchForEnd(reply);  // old news
+        if (count < 0 && (errno == EAGAIN || errno == EINTR)) return self->WatchForEnd(reply);  // spurious
         if (count <= 0) reply->Close();
       });
 }
 
 void Connection::StopWatching() {
-  error_code ignored;  // it may be closed
+  error_code ignored;  // it may already be closed
   stream_.socket().cancel(ignored);
 }
 
@@ -274,14 +274,15 @@ Connection::Awaitable<bool> Connection::Write(HttpResponse response, bool keep) 
   co_return keep && !error;
 }
 
-// Answers with an error and ends the connection; false.
+// Answers with an error and ends the connection. Returns false.
 Connection::Awaitable<bool> Connection::Refuse(int status, std::string sentence) {
   HttpResponse response;
   response.status = status;
   if (status == 503) response.headers.emplace_back("Retry-After", "1");
   response.body = ErrorBody(sentence);
   co_await Write(std::move(response), false);
-  // What the client still sends is read for a moment: closed at once, its system would drop the answer.
+  // Reads what the client still sends for a moment. If the socket closed at once, the client's system would
+  // drop the answer.
   error_code error;
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, error);
   stream_.expires_after(std::chrono::seconds(1));

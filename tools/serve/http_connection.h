@@ -1,6 +1,4 @@
-// Connection: one client of an HttpServer, from its first request to its last.
-//
-// Internal to the HTTP server.
+// Connection: one client of an HttpServer, from its first request to its last. Internal to the HTTP server.
 #pragma once
 
 #include <atomic>
@@ -15,7 +13,7 @@ namespace rondo::serve {
 class Connection;
 class PendingReply;
 
-// What connections share; outlives them.
+// State that connections share. It outlives them.
 struct ConnectionHost {
   HttpLimits limits;
   ByteBudget* budget = nullptr;
@@ -24,8 +22,8 @@ struct ConnectionHost {
   std::atomic<uint64_t> requests{0}, accepted{0}, refused{0}, timed_out{0}, broken{0};
 
   virtual ~ConnectionHost() = default;
-  virtual void Begin() = 0;  // a request is there
-  virtual void End() = 0;    // and is answered
+  virtual void Begin() = 0;  // a request has arrived
+  virtual void End() = 0;    // it has been answered
   virtual void Close(Connection* connection) = 0;
 };
 
@@ -33,9 +31,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(ConnectionHost* host, boost::asio::ip::tcp::socket socket);
   ~Connection();
-  // `room`: else the client is told that there is none.
+  // Without `room`, the client is told that there are too many connections.
   void Start(bool room);
-  // Any thread. `if_idle`: unless a request is being answered.
+  // May be called by any thread. `if_idle`: only if no request is being answered.
   void Close(bool if_idle);
 
  private:
@@ -56,9 +54,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ConnectionHost* host_;
   boost::beast::tcp_stream stream_;
   boost::beast::flat_buffer buffer_;
-  std::weak_ptr<PendingReply> reply_;  // to the request that is being answered
+  std::weak_ptr<PendingReply> reply_;  // for the request being answered
   bool idle_ = true;
-  bool head_only_ = false;  // of a HEAD request
+  bool head_only_ = false;  // the request is a HEAD request
   unsigned version_ = 11;
 };
 

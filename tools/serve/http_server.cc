@@ -20,7 +20,7 @@ struct HttpServer::Impl : ConnectionHost {
   std::mutex mutex;
   std::condition_variable changed;
   std::set<Connection*> connections;
-  asio::io_context io;  // behind the set, which the connections that go with it leave
+  asio::io_context io;  // declared after the set, from which its connections remove themselves
   tcp::acceptor acceptor{io};
   uint16_t port = 0;
   uint32_t thread_count = 1;
@@ -60,11 +60,11 @@ struct HttpServer::Impl : ConnectionHost {
   asio::awaitable<void> Accept() {
     for (;;) {
       error_code error;
-      // A strand each: what happens to a connection happens one thing after the other.
+      // Each connection has a strand: its events are handled one after another.
       tcp::socket socket(asio::make_strand(io));
       co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
       if (error == asio::error::operation_aborted || !acceptor.is_open()) co_return;
-      if (error) {  // no descriptor is free, say: others will be
+      if (error) {  // for example no free descriptor; one will become free
         asio::steady_timer timer(io, std::chrono::milliseconds(50));
         co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
         continue;

@@ -1,7 +1,7 @@
-// HttpServer: HTTP/1.1 on a few threads, for any number of clients, of whom none is trusted.
+// HttpServer: HTTP/1.1 on a few threads for any number of clients, none of which is trusted.
 //
-// Connections are coroutines (Boost.Asio): one that is slow or silent holds a socket and some KB, no thread.
-// Every wait has a limit: for a request's head, for its body, for the answer, for the client to read it.
+// Connections are coroutines (Boost.Asio): a slow or silent one holds a socket and some KB, but no thread.
+// Every wait has a limit: for a request's head, for its body, for the answer, and for the client to read it.
 #pragma once
 
 #include <chrono>
@@ -15,39 +15,39 @@
 namespace rondo::serve {
 
 struct HttpLimits {
-  uint64_t connections = 4096;       // at once; one more is answered 503 and closed
-  uint64_t head_bytes = 16 << 10;    // of a request's line and headers
-  uint64_t body_bytes = 64 << 20;    // of one request
-  uint64_t waiting_bytes = 4 << 20;  // of a stream that its client has not read yet
+  uint64_t connections = 4096;       // at the same time; further ones get 503 and are closed
+  uint64_t head_bytes = 16 << 10;    // per request: its line and headers
+  uint64_t body_bytes = 64 << 20;    // per request
+  uint64_t waiting_bytes = 4 << 20;  // of a stream, not yet read by its client
   std::chrono::milliseconds head{10'000}, body{60'000}, idle{60'000}, write{30'000}, answer{60'000};
 };
 
 struct HttpCounts {
-  uint64_t connections = 0;                                       // now
+  uint64_t connections = 0;                                       // open now
   uint64_t requests = 0;                                          // being answered now
   uint64_t accepted = 0, refused = 0, timed_out = 0, broken = 0;  // since the start
 };
 
 class HttpServer {
  public:
-  // Listens on `address` ("127.0.0.1") and `port` (0: any that is free). kIo, naming both, if it cannot.
-  // `budget` must outlive the server.
+  // Listens on `address` ("127.0.0.1") and `port` (0: any free one). kIo, naming both, if it cannot. `budget`
+  // must outlive the server.
   static Result<std::unique_ptr<HttpServer>> Start(const std::string& address, uint16_t port,
                                                    uint32_t threads, const HttpLimits& limits,
                                                    ByteBudget* budget, HttpHandler handler);
-  ~HttpServer();  // stops
+  ~HttpServer();  // stops the server
   // Begins to accept connections.
   void Run();
 
   uint16_t port() const;
   HttpCounts counts() const;
-  // Accepts no connection any more, closes those that are idle, and each other one after its answer.
+  // Accepts no more connections, and closes idle ones now and the others after their answer.
   void Drain();
   // Waits until no request is being answered; false after `limit`.
   bool WaitUntilIdle(std::chrono::milliseconds limit);
-  // Closes all connections: nobody waits for an answer any more.
+  // Closes all connections; nobody waits for an answer any more.
   void CloseAll();
-  // Ends the threads; no request is handled any more.
+  // Ends the threads; no more requests are handled.
   void Stop();
 
  private:

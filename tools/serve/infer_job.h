@@ -1,4 +1,4 @@
-// InferJob: one request for a run: tensors in, tensors out, and who is told.
+// InferJob: one request for a run: input tensors, output tensors, and a callback.
 #pragma once
 
 #include <functional>
@@ -18,14 +18,14 @@ struct InferJob {
   // By port of the form: dense tensors. Inputs point into `request` or `parsed`.
   std::vector<Input> inputs;
   std::vector<std::vector<uint8_t>> outputs;
-  HttpRequest request;                       // whose body holds binary inputs
-  std::vector<std::vector<uint8_t>> parsed;  // inputs that came as JSON
+  HttpRequest request;                       // its body holds binary inputs
+  std::vector<std::vector<uint8_t>> parsed;  // inputs given as JSON
   Clock::time_point arrived, deadline;
-  std::function<bool()> unwanted;  // nobody waits any more
-  // Called once, on any thread, with what came of it.
+  std::function<bool()> unwanted;  // whether nobody waits any more
+  // Called once, on any thread, with the result.
   std::function<void(InferJob* job, const Status& status)> done;
 
-  int64_t rows() const { return choice.lengths[form->rows]; }  // where the form joins
+  int64_t rows() const { return choice.lengths[form->rows]; }  // if the form joins requests
   Shape OutputShape(size_t i) const { return form->output(i).ShapeOf(choice); }
   uint64_t OutputBytes(size_t i) const {
     return static_cast<uint64_t>(OutputShape(i).elements() * ByteSize(form->output(i).plan.dtype));

@@ -4,7 +4,7 @@ namespace rondo::serve {
 
 namespace {
 
-// Nobody is told: the server has answered 504, or the client has gone.
+// Whether nobody needs to be told: the server has answered 504, or the client has gone.
 bool IsDead(const InferJob& job) { return job.deadline <= Clock::now() || job.unwanted(); }
 
 void End(std::vector<std::unique_ptr<InferJob>>* dead) {
@@ -14,7 +14,7 @@ void End(std::vector<std::unique_ptr<InferJob>>* dead) {
   dead->clear();
 }
 
-// Whether `job` may stand behind the others in a run.
+// Whether `job` may join the others in a run.
 bool Fits(const std::vector<std::unique_ptr<InferJob>>& batch, int64_t rows, const InferJob& job) {
   if (batch.empty()) return true;
   const BatchForm& form = *batch.front()->form;
@@ -44,7 +44,7 @@ JobQueue::Added JobQueue::Add(std::unique_ptr<InferJob>* job) {
   return Added::kYes;
 }
 
-// With the lock held.
+// Called with the lock held.
 void JobQueue::TakeFitting(std::vector<std::unique_ptr<InferJob>>* batch, int64_t* rows,
                            std::vector<std::unique_ptr<InferJob>>* dead) {
   for (auto it = jobs_.begin(); it != jobs_.end();) {

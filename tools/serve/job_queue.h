@@ -1,6 +1,7 @@
-// JobQueue: requests that wait for a session, the earliest deadline first.
+// JobQueue: requests that wait for a session, earliest deadline first.
 //
-// Any thread. Those whose deadline has passed, and those that nobody waits for, end when they are met.
+// May be used by any thread. A request ends when the queue comes to it and its deadline has passed, or nobody
+// waits for it.
 #pragma once
 
 #include <chrono>
@@ -19,12 +20,12 @@ class JobQueue {
   explicit JobQueue(size_t limit) : limit_(limit) {}
 
   enum class Added { kYes, kFull, kClosed };
-  // `*job` is taken if kYes, and stays otherwise.
+  // `*job` is moved from if the result is kYes; otherwise it stays.
   Added Add(std::unique_ptr<InferJob>* job);
-  // Jobs that one run of their form takes: the first, and those behind it that fit, for which it waits up to
-  // `delay` while there is room. Empty: the queue is closed and has none.
+  // Takes the jobs of one run of their form: the first job, and later ones that fit. While there is room, it
+  // waits up to `delay` for more. Empty: the queue is closed and has no jobs.
   std::vector<std::unique_ptr<InferJob>> Take(std::chrono::microseconds delay);
-  // No more are added; those that are there are taken still.
+  // No more jobs are accepted; those in the queue can still be taken.
   void Close();
   size_t size() const;
 

@@ -1,4 +1,4 @@
-// MetricsPage: what a server counts, in Prometheus' text format: models, connections, and the runtime's own.
+// MetricsPage: the server's counters in Prometheus' text format: models, connections, and the runtime's own.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// ModelCounts: what happened to one model's requests, as /metrics says it.
+// ModelCounts: counters of one model's requests, for /metrics.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace rondo::serve {
 
-// Durations in fixed buckets of seconds; the last takes the rest.
+// Durations in fixed buckets of seconds; the last bucket takes all longer ones.
 class DurationCounts {
  public:
   static constexpr std::array<double, 15> kLimits = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
@@ -26,9 +26,9 @@ class DurationCounts {
 
 struct ModelCounts {
   std::array<std::atomic<uint64_t>, 6> answers = {};  // by the first digit of the status
-  std::atomic<uint64_t> refused{0};                   // of them: the queue was full
-  std::atomic<uint64_t> runs{0}, joined{0};           // requests that went along in another one's run
-  std::atomic<uint64_t> prompt_tokens{0}, tokens{0};  // of language models
+  std::atomic<uint64_t> refused{0};                   // refused because the queue was full
+  std::atomic<uint64_t> runs{0}, joined{0};           // joined: requests that went along in another one's run
+  std::atomic<uint64_t> prompt_tokens{0}, tokens{0};  // for language models
   std::atomic<uint64_t> loads{0}, failed_loads{0};
   DurationCounts waited, took;  // in the queue; from the request to its answer
 };

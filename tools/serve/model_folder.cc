@@ -12,11 +12,11 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kEnding = ".rondo";
-// What stands beside a plan and says how its tokens are text.
+// The files beside a plan that convert between tokens and text.
 constexpr const char* kTexts[] = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
                                   "generation_config.json", "special_tokens_map.json"};
 
-// Device, inode, size and time: another file, or another content, has another one.
+// Device, inode, size and time: another file, or changed content, has another fingerprint.
 std::string FingerprintOf(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return "";
@@ -32,7 +32,7 @@ FoundVersion VersionOf(const std::string& plan, const std::string& folder) {
   return version;
 }
 
-// The one plan in a folder; "" and `problem` otherwise.
+// The only plan in a folder; otherwise "" and `problem`.
 std::string OnlyPlan(const fs::path& folder, std::string* problem) {
   std::vector<std::string> plans;
   std::error_code error;
@@ -48,7 +48,7 @@ std::string OnlyPlan(const fs::path& folder, std::string* problem) {
   return "";
 }
 
-// 1 to 18 digits, as Triton and KServe name folders of versions; 0 for any other name.
+// The number of 1 to 18 digits, with which Triton and KServe name folders of versions; 0 for any other name.
 int64_t VersionNumber(const std::string& name) {
   if (name.empty() || name.size() > 18 || name.find_first_not_of("0123456789") != name.npos) return 0;
   return std::stoll(name);

@@ -1,4 +1,4 @@
-// ModelFolder: what lies in the folder that a server serves, looked at without opening a plan.
+// ModelFolder: the contents of the folder that a server serves, read without opening a plan.
 //
 //   FOLDER/m.rondo               model m, version 1
 //   FOLDER/m/model.rondo         the same; the only *.rondo of the folder
@@ -15,18 +15,17 @@
 namespace rondo::serve {
 
 struct FoundVersion {
-  std::string plan;  // the file
-  std::string
-      fingerprint;  // another one: another file lies there, or another signature or other texts beside it
+  std::string plan;         // the plan file
+  std::string fingerprint;  // changes when the file, its signature or the texts beside it change
 };
 
 struct FoundModel {
-  std::string folder;                        // of the model's own; "" for a single file
-  std::map<int64_t, FoundVersion> versions;  // none: `problem` says why
+  std::string folder;                        // the model's own folder; "" for a single file
+  std::map<int64_t, FoundVersion> versions;  // empty: `problem` says why
   std::string problem;
 };
 
-// By name. kIo if the folder cannot be read. Hidden files and folders are no models.
+// By name. kIo if the folder cannot be read. Hidden files and folders are ignored.
 Result<std::map<std::string, FoundModel>> ReadModelFolder(const std::string& folder);
 
 }  // namespace rondo::serve

@@ -1,4 +1,4 @@
-// PendingReply: the Reply that a connection waits for. What comes wakes it by its timer.
+// PendingReply: the Reply for which a connection waits. New data wakes the connection through its timer.
 #pragma once
 
 #include <deque>
@@ -15,7 +15,7 @@ namespace rondo::serve {
 
 class PendingReply : public Reply, public std::enable_shared_from_this<PendingReply> {
  public:
-  // `executor`: the connection's strand, on which alone the timer is used.
+  // `executor`: the connection's strand; only there the timer is used.
   PendingReply(boost::asio::any_io_executor executor, Clock::time_point deadline, uint64_t most_waiting)
       : timer_(executor), deadline_(deadline), most_waiting_(most_waiting) {}
 
@@ -37,7 +37,7 @@ class PendingReply : public Reply, public std::enable_shared_from_this<PendingRe
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closed_ || ended_ || piece.empty()) return;
     waiting_ += piece.size();
-    if (waiting_ > most_waiting_) closed_ = true;  // it is not read
+    if (waiting_ > most_waiting_) closed_ = true;  // the client does not read it
     pieces_.push_back(std::move(piece));
     Wake();
   }
@@ -68,7 +68,7 @@ class PendingReply : public Reply, public std::enable_shared_from_this<PendingRe
     closed_ = true;
     Wake();
   }
-  // The response's head, or the whole of it, once it is there.
+  // The response's head, or the whole response, when it is there.
   std::optional<HttpResponse> TakeHead() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!head_ || head_taken_) return std::nullopt;
@@ -79,7 +79,7 @@ class PendingReply : public Reply, public std::enable_shared_from_this<PendingRe
     const std::lock_guard<std::mutex> lock(mutex_);
     return streams_;
   }
-  // All that was written since; `ended` gets whether nothing follows.
+  // Everything written since the last call. Sets `ended` if nothing follows.
   std::string TakePieces(bool* ended) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::string all;
@@ -90,7 +90,7 @@ class PendingReply : public Reply, public std::enable_shared_from_this<PendingRe
     return all;
   }
   bool late() const { return Clock::now() >= deadline(); }
-  // Returns at the next news, or at the deadline.
+  // Returns when there is something new, or at the deadline.
   boost::asio::awaitable<void> Wait() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -103,7 +103,8 @@ class PendingReply : public Reply, public std::enable_shared_from_this<PendingRe
   }
 
  private:
-  // With the lock held. The connection is on its strand, so it either waits by then, or has not yet looked.
+  // Called with the lock held. The cancellation runs on the connection's strand, so by then the connection
+  // either waits, or has not looked yet.
   void Wake() {
     boost::asio::post(timer_.get_executor(), [self = shared_from_this()] { self->timer_.cancel(); });
   }

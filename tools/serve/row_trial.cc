@@ -8,7 +8,8 @@ namespace rondo::serve {
 
 namespace {
 
-// Element `i` of a row made up from `seed`: floats in -1 to 1, integers 0 and 1, which most tables have.
+// Element `i` of a row generated from `seed`: floats from -1 to 1; integers 0 and 1, which are valid in most
+// tables.
 void Make(DType type, uint8_t* to, int64_t i, uint64_t seed) {
   uint64_t bits = (seed + static_cast<uint64_t>(i) + 1) * 0x9E3779B97F4A7C15u;
   bits ^= bits >> 31;
@@ -20,7 +21,7 @@ void Make(DType type, uint8_t* to, int64_t i, uint64_t seed) {
   }
 }
 
-// A run of all rows of `program`, of which the first is made from seed 1 and the others from `others`.
+// A run of all rows of `program`: the first is generated from seed 1, and the others from `others`.
 Result<std::unique_ptr<InferJob>> RunMadeUp(const BatchForm& form, BatchRunner* runner, uint64_t others) {
   auto job = std::make_unique<InferJob>();
   job->form = &form;
@@ -45,7 +46,7 @@ Result<std::unique_ptr<InferJob>> RunMadeUp(const BatchForm& form, BatchRunner* 
   return std::move(batch[0]);
 }
 
-// Whether the first row comes out as it did, whatever the others are.
+// Whether the first row's results stay the same when the other rows change.
 Result<bool> FirstRowStays(const BatchForm& form, BatchRunner* runner) {
   Result<std::unique_ptr<InferJob>> one = RunMadeUp(form, runner, 2), other = RunMadeUp(form, runner, 3);
   for (const auto* result : {&one, &other}) {

@@ -1,7 +1,8 @@
-// KeepJoiningRows: whether rows of different requests may share a run is tried out when a plan is loaded.
+// KeepJoiningRows: a trial, when a plan is loaded, of whether rows of different requests may share a run.
 //
-// That the first dimension of every port is the same does not say that it is a batch: a model may mix its
-// rows. The trial runs the program with made-up rows, and again with all but the first row changed; where the
+// Even if the first dimension of every port is the same, it need not be a batch: a model may mix its rows.
+// The trial runs the program with generated rows, and again with all rows but the first changed. If the first
+// row's results change, or the program cannot run, requests are not joined, and each has all rows.
 // first row's results change, or it cannot run, requests are not joined, and each has all rows.
 #pragma once
 
@@ -12,8 +13,8 @@
 
 namespace rondo::serve {
 
-// Takes `rows` away from the forms that fail the trial; programs that the compiler did not make buckets are
-// then forms of their own. The runner must be prepared anew. An error is the session's.
+// Removes `rows` from the forms that fail the trial. Programs that are not buckets of the compiler then
+// become separate forms, and the runner must be prepared again. An error concerns the session.
 Status KeepJoiningRows(const PlanData& plan, BatchRunner* runner, std::vector<BatchForm>* forms);
 
 }  // namespace rondo::serve

@@ -54,7 +54,7 @@ void ServedPlan::Answer(BatchRunner* runner, std::vector<std::unique_ptr<InferJo
   Status status = runner->Run(batch);
   counts_->runs.fetch_add(1, std::memory_order_relaxed);
   counts_->joined.fetch_add(batch.size() - 1, std::memory_order_relaxed);
-  // One request's data may be at fault: then each has a run of its own.
+  // If one request's data may be at fault, each request runs alone.
   const bool alone = !status.ok() && batch.size() > 1 && status.code() == Code::kOutOfRange;
   for (size_t i = 0; i < batch.size(); ++i) {
     if (alone) {

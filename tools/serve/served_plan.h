@@ -1,5 +1,5 @@
-// ServedPlan: one version of a model, loaded: its plan, a pool of sessions with a thread each, and the queue
-// in front of them.
+// ServedPlan: a loaded version of a model: its plan, a pool of sessions with a thread each, and the queue in
+// front of them.
 #pragma once
 
 #include <memory>
@@ -18,12 +18,12 @@ namespace rondo::serve {
 
 struct PoolOptions {
   uint32_t sessions = 1;
-  size_t queue = 256;                        // requests that wait
+  size_t queue = 256;                        // requests that may wait
   std::chrono::microseconds batch_delay{0};  // how long a run waits for more rows
-  bool join = true;                          // rows of several requests
+  bool join = true;                          // join rows of several requests
 };
 
-// Bytes that a plan states it needs with `sessions` of them, on all devices.
+// The bytes that a plan states it needs with `sessions` sessions, on all devices.
 uint64_t StatedBytes(const PlanData& plan, uint32_t sessions);
 
 class ServedPlan {
@@ -31,13 +31,13 @@ class ServedPlan {
   // Makes the sessions. `counts` must outlive it.
   static Result<std::unique_ptr<ServedPlan>> Load(const Backend& backend, const Plan& plan,
                                                   const PoolOptions& options, ModelCounts* counts);
-  ~ServedPlan();  // drains
+  ~ServedPlan();  // drains first
 
   const Plan& plan() const { return plan_; }
   const std::vector<BatchForm>& forms() const { return forms_; }
   JobQueue::Added Add(std::unique_ptr<InferJob>* job) { return queue_.Add(job); }
   size_t waiting() const { return queue_.size(); }
-  // Takes no request any more, and returns when those it has are answered.
+  // Accepts no more requests, and returns when the accepted ones are answered.
   void Drain();
 
  private:

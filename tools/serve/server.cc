@@ -21,7 +21,7 @@ std::vector<std::string> PartsOf(const std::string& path) {
   return parts;
 }
 
-// As many descriptors as this process may have: each connection takes one.
+// Raises the limit on descriptors to the highest allowed, because each connection takes one.
 void RaiseDescriptors() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -29,7 +29,7 @@ void RaiseDescriptors() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Of the plans that are in the folder now, the one for the most devices: it says what driver is opened.
+// Of the plans in the folder, the one for the most devices: it determines the driver to open.
 Result<Plan> PlanOfMostDevices(const std::string& folder, const std::vector<std::string>& keys) {
   RONDO_ASSIGN_OR_RETURN(const auto found, ReadModelFolder(folder));
   Plan most;

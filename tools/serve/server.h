@@ -1,4 +1,4 @@
-// Server: a folder of plans behind HTTP, and gRPC if asked for, from its start to its orderly end.
+// Server: serves a folder of plans over HTTP, and over gRPC if asked for, from its start to its orderly end.
 #pragma once
 
 #include <atomic>
@@ -18,24 +18,24 @@ namespace rondo::serve {
 struct ServerOptions {
   std::string address = "127.0.0.1";
   uint16_t port = 8000;
-  std::optional<uint16_t> grpc_port;  // none: no gRPC
+  std::optional<uint16_t> grpc_port;  // absent: no gRPC
   uint32_t http_threads = 2;
   HttpLimits http;
-  uint64_t held_bytes = uint64_t{1} << 30;  // of all requests under way together
+  uint64_t held_bytes = uint64_t{1} << 30;  // for all open requests together
   CatalogOptions catalog;
   tools::LoadOptions load;
 };
 
 class Server {
  public:
-  // Loads what is in the folder and listens. kIo, kInvalidArgument, or what opening the driver gives.
+  // Loads the plans in the folder and listens. kIo, kInvalidArgument, or an error from opening the driver.
   static Result<std::unique_ptr<Server>> Start(const ServerOptions& options);
   ~Server() { End(std::chrono::milliseconds(0)); }
 
   uint16_t port() const { return http_->port(); }
   uint16_t grpc_port() const { return grpc_ == nullptr ? 0 : grpc_->port(); }
   std::vector<ModelState> States() const { return catalog_->States(); }
-  // Says that it is not ready, takes no connection any more, answers what it has, for `grace` at most, and
+  // Reports that it is not ready, accepts no more connections, answers open requests for `grace` at most, and
   // ends. True if every request was answered.
   bool End(std::chrono::milliseconds grace);
 

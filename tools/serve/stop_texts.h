@@ -1,4 +1,4 @@
-// StopTexts: a text as it comes, up to the first of some texts; what may be the beginning of one waits.
+// StopTexts: passes on a growing text up to the first stop text. A possible beginning of one is held back.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@ class StopTexts {
  public:
   explicit StopTexts(std::vector<std::string> stops = {}) : stops_(std::move(stops)) {}
 
-  // What is settled now that `piece` has come; nothing once a stop was met. `last`: nothing follows.
+  // The text that is settled now that `piece` has arrived; nothing after a stop text. `last`: nothing
+  // follows.
   std::string Add(const std::string& piece, bool last) {
     if (stopped_) return "";
     waiting_ += piece;

@@ -31,7 +31,7 @@ json PortsOf(const BatchForm& form, bool outputs) {
   return all;
 }
 
-// The most that a request may have of each length.
+// The largest value of each length that a request may have.
 json MostOf(const BatchForm& form) {
   json most = json::object();
   for (size_t l = 0; l < form.family.lengths().size(); ++l)
@@ -74,7 +74,7 @@ HttpResponse V2Api::Metadata(const LoadedModel& model) const {
   const std::vector<BatchForm>& forms = model.forms;
   described["inputs"] = PortsOf(forms[0], false);
   described["outputs"] = PortsOf(forms[0], true);
-  // What the protocol has no place for.
+  // Members for which the protocol has no place.
   for (const BatchForm& form : forms) {
     described["rondo"]["programs"].push_back({{"names", form.programs},
                                               {"inputs", PortsOf(form, false)},
@@ -97,7 +97,7 @@ void V2Api::Handle(const std::vector<std::string>& path, HttpRequest request,
   };
   if (path.size() == 3 && is(1, "repository") && is(2, "index"))
     return posts ? reply->Send(Index()) : refuse("POST");
-  size_t at = 3;  // behind the model's name
+  size_t at = 3;  // after the model's name
   std::string version;
   if (is(1, "models") && is(3, "versions") && path.size() > 4) version = path[4], at = 5;
   if (is(1, "models") && path.size() == at + 1 && is(at, "infer")) {
@@ -127,7 +127,7 @@ void V2Api::Infer(const std::string& name, const std::string& version, HttpReque
   job->request = std::move(request);
   if (!job->request.Header("content-encoding").empty())
     return reply->Send(ErrorResponse(415, "the body's Content-Encoding is not supported: send it as it is"));
-  // A version that ends meanwhile takes no request any more: the next one does.
+  // If the version ends meanwhile, it accepts no request; the next version does.
   for (int tries = 0; tries < kMostSwitches; ++tries) {
     std::string why;
     const std::shared_ptr<LoadedModel> model = catalog_.Find(name, version, &why);

@@ -1,4 +1,4 @@
-// The Open Inference Protocol over a catalog: /v2/..., health and metadata, and runs.
+// The Open Inference Protocol for a catalog: /v2/..., with health, metadata, and runs.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@ namespace rondo::serve {
 
 class V2Api {
  public:
-  // `ending`: whether the server is about to end, and not ready for that.
+  // `ending`: whether the server is about to end, and so is not ready.
   V2Api(const Backend& backend, const Catalog& catalog, const std::atomic<bool>& ending)
       : backend_(backend), catalog_(catalog), ending_(ending) {}
 
-  // A request whose path begins with /v2, in parts: {"v2", "models", "m", "infer"}.
+  // Handles a request whose path begins with /v2, given in parts: {"v2", "models", "m", "infer"}.
   void Handle(const std::vector<std::string>& path, HttpRequest request, const std::shared_ptr<Reply>& reply);
 
  private:

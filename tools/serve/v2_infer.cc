@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr uint64_t kTextBytes = 24;  // of an element in JSON, at most
+constexpr uint64_t kTextBytes = 24;  // upper bound on an element in JSON
 constexpr uint64_t kMostOfDim = uint64_t{1} << 40;
 
 Status Wrong(const std::string& sentence) {
@@ -31,7 +31,7 @@ json ListOf(const Shape& shape) {
   return dims;
 }
 
-// The parameter of that name; null.
+// The parameter of that name, or null.
 const json* Parameter(const json& object, const char* name) {
   const json* parameters = Member(object, "parameters");
   return parameters == nullptr ? nullptr : Member(*parameters, name);
@@ -75,7 +75,7 @@ class Parser {
                          "the requests under way hold as many bytes as they may; try again");
   }
 
-  // Microseconds, as Triton has it.
+  // In microseconds, as in Triton.
   Status ReadTimeout(const json& request) {
     const json* timeout = Parameter(request, "timeout");
     if (timeout == nullptr) return Status::Ok();
@@ -125,7 +125,7 @@ class Parser {
     return Status::Ok();
   }
 
-  // Which input it is, and its shape.
+  // Reads which input it is, and its shape.
   Status ReadPort(const json& input, std::vector<size_t>* numbers) {
     const BatchForm& form = *job_->form;
     const json *name = Member(input, "name"), *type = Member(input, "datatype"),
@@ -150,7 +150,7 @@ class Parser {
     return ReadShape(port, dims, where, &tensor.shape);
   }
 
-  // What it holds, as many bytes as its shape has.
+  // Reads its contents, as many bytes as its shape has.
   Status ReadTensor(const json& input, Input* tensor) {
     const std::string where = "the input " + Quoted((*Member(input, "name")).get<std::string>());
     const int64_t elements = tensor->shape.elements();
@@ -170,7 +170,7 @@ class Parser {
     return ReadData(Member(input, "data"), tensor->dtype, elements, where, parsed.data());
   }
 
-  // Of the model's rank, and with its fixed dimensions; the family looks at the others.
+  // Reads a shape with the model's rank and fixed dimensions; the family checks the others.
   static Status ReadShape(const BucketFamily::PaddedPort& port, const json* dims, const std::string& where,
                           Shape* shape) {
     const json wanted = DimsOf(port);
@@ -187,7 +187,7 @@ class Parser {
                  "; the model's is " + ShapeText(wanted));
   }
 
-  // Flat or nested lists of numbers.
+  // Reads flat or nested lists of numbers.
   Status ReadData(const json* data, DType type, int64_t elements, const std::string& where, uint8_t* to) {
     if (data == nullptr || !data->is_array()) return Wrong(where + " has neither \"data\" nor binary data");
     int64_t at = 0;
@@ -279,7 +279,7 @@ class Parser {
   InferJob* job_;
   InferAnswer* answer_;
   const std::string& body_;
-  size_t binary_ = 0;  // where the next binary tensor begins
+  size_t binary_ = 0;  // begin of the next binary tensor
 };
 
 template <typename T>
@@ -288,7 +288,7 @@ void AppendNumber(T value, std::string* to) {
   to->append(text, std::to_chars(text, text + sizeof(text), value).ptr);
 }
 
-// Element `i` as JSON has it, as few digits as tell it from its neighbours; null for what is no number.
+// Element `i` in JSON, with as few digits as distinguish it from its neighbours; null for NaN and infinity.
 void AppendElement(DType type, const uint8_t* data, int64_t i, std::string* to) {
   if (type == DType::kBool) {
     to->append(data[i] != 0 ? "true" : "false");

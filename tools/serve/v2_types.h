@@ -5,7 +5,7 @@
 
 namespace rondo::serve {
 
-// "FP32", "INT64", ...; FP8 types have no name of the protocol's, and are called as in ONNX.
+// "FP32", "INT64", ...; FP8 types have no name in the protocol, and are named as in ONNX.
 constexpr const char* V2Name(DType type) {
   constexpr const char* kNames[kNumDTypes] = {"FP32",   "FP16",   "BF16", "FP64",         "INT64",
                                               "INT32",  "INT16",  "INT8", "UINT8",        "UINT16",
