@@ -2,17 +2,17 @@
 """Rondo's results on the bench models against ONNX Runtime's CPU provider in f32, in two halves.
 
 Both run the same ONNX file with the same synthetic weights (`rondo compile --synthetic-weights SEED`, written out
-with --write-synthetic). Models of many layers are cut down to their first ones first (--layers). ONNX Runtime's CPU
-provider lacks kernels for bf16 and for much of f16, so a copy of the model is converted to f32 for it (weights
-and inputs are the same numbers: every f16 and bf16 is an f32): what is compared is Rondo in 16 bits with exact
-results. The error is |got - expected| / |expected| in the Euclidean norm, over each output that is not state.
+with --write-synthetic). Models with many layers are first cut down to their first ones (--layers). ONNX Runtime's CPU
+provider lacks kernels for bf16 and for much of f16, so it gets a copy of the model converted to f32. Its weights and
+inputs are the same numbers, because every f16 and bf16 is an f32. So Rondo in 16 bits is compared with exact results.
+The error is |got - expected| / |expected| in the Euclidean norm, over each output that is not a state.
 
   build/venv/bin/python tools/bench/accuracy.py expect --models DIR --rondo BIN --out DIR [--target cuda:sm_90a]
   python3 tools/bench/accuracy.py compare --rondo BIN --expected DIR --driver cuda
 
-`expect` (any machine; `tools/setup --venv` first) leaves a plan and the expected outputs of each model in --out, small
-enough to carry to a machine with a GPU; `compare` needs numpy and the rondo binary alone. Inputs are made by
-both from the same random numbers. Exit status 1 if an error is 2e-2 or more.
+`expect` (any machine; `tools/setup --venv` first) writes a plan and the expected outputs of each model to --out. They are
+small enough to carry to a machine with a GPU. `compare` only needs numpy and the rondo binary. Both make the inputs
+from the same random numbers. Exit status 1 if an error is 2e-2 or more.
 """
 import argparse
 import json
@@ -73,7 +73,7 @@ def producers(graph):
 
 
 def norm_input(graph, weight):
-    """The value that the root-mean-square norm with this weight normalises: x in Cast(x) * r, cast, times weight."""
+    """The value that the RMS norm with this weight normalises: x in Cast(x) * r, cast, times weight."""
     made_by = producers(graph)
     scale = next(node for node in graph.node if node.op_type == "Mul" and weight in node.input)
     value = next(i for i in scale.input if i != weight)
@@ -135,13 +135,13 @@ def pack(model, location):
 
 
 def contents(model):
-    """What decides the bytes of the external weights: synthetic ones depend on names, types and shapes."""
+    """A key for the bytes of the external weights: synthetic weights depend on names, types and shapes."""
     return [(t.name, t.data_type, list(t.dims)) for t in model.graph.initializer if t.external_data]
 
 
 def to_f32(model, source, target):
     """Converts every f16 and bf16 of the model to f32. External weights are read from the file `source` and written,
-    converted, to `target`; if `source` is None, `target` is there already."""
+    converted, to `target`; if `source` is None, `target` already exists."""
     import onnx.numpy_helper
     halves = (F16, BF16)
     read = None if source is None else np.memmap(source, dtype=np.uint8, mode="r")

@@ -4,12 +4,12 @@
     tools/setup --venv
     build/venv/bin/python tools/bench/arena_table.py --models FOLDER [--targets host,cuda:sm_90a] [--torch F.json] [MODEL.onnx ...]
 
-FOLDER has models anywhere in it; the given ones are added. Each is compiled (missing weights are synthetic) for each target. Of the plan
-are told: the arena, the plan's own bound (the largest sum of bytes alive at a step), the bound that `lower_bounds.py` works out from the ONNX
-graph and the order alone, and the time that ordering the steps and packing the arena took. Exit status 1 if an arena is
-above the plan's bound, or a bound from ONNX is. Where the two bounds differ, what the plan
-holds at its fullest step beside what the ONNX graph knows of follows. --torch: what torch_peak.py wrote on a GPU, also
-later: --save F.json keeps what was measured, --read F.json prints it again.
+FOLDER is searched for models, including its subfolders; the given models are added. Each is compiled (missing weights are synthetic) for each
+target. The table shows, for each plan: the arena; the plan's own bound (the largest sum of bytes alive at a step); the bound that
+`lower_bounds.py` computes from the ONNX graph and the order alone; and the time for ordering the steps and packing the arena. Exit status 1 if
+an arena, or a bound from ONNX, is above the plan's bound. If the two bounds differ, the values that the plan holds at its fullest step and that
+the ONNX graph does not have follow. --torch: the file that torch_peak.py wrote on a GPU. --save F.json keeps the measurements, and --read F.json
+prints them again, also with another --torch.
 """
 import argparse
 import json
@@ -46,7 +46,7 @@ def name_of(model):
 
 
 def besides(plan, graph, live):
-    """The largest that the plan holds at its fullest step and the ONNX graph knows nothing of, in words."""
+    """The largest values at the plan's fullest step that the ONNX graph does not have, in words."""
     buffers = [b for b in plan["buffers"] if b["kind"] not in ("constant", "state") and b.get("last_step", -1) >= 0]
     at = {step: [b for b in buffers if b["first_step"] <= step <= b["last_step"]] for step in range(len(graph.steps))}
     fullest = max(at, key=lambda step: sum(lower_bounds.rounded(b["bytes"]) for b in at[step]))
@@ -134,7 +134,7 @@ def arguments_given():
 
 
 def measure_all(arguments):
-    """{"targets", "rows": {model: {target: row}}, "peers": {model: what arena_of says}}"""
+    """{"targets", "rows": {model: {target: row}}, "peers": {model: the result of arena_of}}"""
     models = [*(sorted(arguments.models.rglob("*.onnx")) if arguments.models else []), *arguments.more]
     rows, peers, targets = {}, {}, arguments.targets.split(",")
     with tempfile.TemporaryDirectory() as folder:

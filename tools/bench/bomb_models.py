@@ -1,4 +1,4 @@
-"""The models of bombs.py: BOMBS has a function for each, which gives the bytes of a file below 1 MB or a little above it."""
+"""The models of bombs.py. BOMBS has a function for each, which returns the bytes of a file of about 1 MB or less."""
 import pathlib
 import struct
 import sys
@@ -30,7 +30,7 @@ def called(times, size, name="", op="Neg"):
 
 
 def long_calls(depth, name_bytes):
-    """Functions that call one function each, by nodes with long names: names in names in names."""
+    """Functions that each call one function, through nodes with long names, so that names nest."""
     made = [function(f"f{depth}", ["x"], ["y"], [node("Neg", ["x" if i == 0 else f"v{i}"],
                                                          [f"v{i + 1}" if i < 200 else "y"]) for i in range(201)])]
     for i in range(depth):
@@ -84,7 +84,7 @@ def scans(rounds, depth):
 
 
 def loop_of(rounds, add, carried=1):
-    """A loop that is written out, as its body hands on a sequence as well."""
+    """A loop that must be unrolled, because its body carries a sequence."""
     g = Graph()
     g.ints("n", [rounds], [])
     g.bool("go")
@@ -164,7 +164,7 @@ def loop_without_end():
 
 
 def ifs(depth):
-    """Ifs that a run decides, each branch of which holds one."""
+    """Nested Ifs whose conditions are known only at run time."""
     def branch(level, side):
         g = Graph()
         out = f"o{level}{side}"
@@ -201,7 +201,7 @@ def nested_to(depth):
 
 
 def functions_in_ifs(depth):
-    """Functions whose If, which a run decides, calls the next one in both branches."""
+    """Functions with an If, decided at run time, that calls the next function in both branches."""
     made = [function(f"f{depth}", ["x", "c"], ["y"], [node("Neg", ["x"], ["y"])])]
     for i in range(depth):
         sides = []
@@ -223,7 +223,7 @@ def functions_in_ifs(depth):
 
 
 def constant_of_shape(dims, times, then):
-    """Large constants of one number, of which each is used."""
+    """Large constants of one repeated number, each of them used."""
     g = Graph()
     g.input("x", [4])
     total = "x"
@@ -241,7 +241,7 @@ def summed(g, big, total, k):
 
 
 def as_shape(g, big, total, k):
-    """The constant as a list of whole numbers that the importer reads."""
+    """The constant as a list of integers that the importer reads."""
     g.node("Cast", [big], [f"i{k}"], to=INT64)
     return g.node("Reshape", [total, g.node("Tile", [f"i{k}", g.ints(f"r{k}", [1])], [f"j{k}"])], [f"t{k}"])
 
@@ -266,7 +266,7 @@ def doubled(op, times, size=1):
 
 
 def folded(times, dims, op="Add"):
-    """Many constants worked out one from the other, each of the size that is still folded."""
+    """Many constants, each computed from the one before, of the largest size that is folded."""
     g = Graph()
     g.input("x", [1])
     g.ints("d", dims)
@@ -440,7 +440,7 @@ def of_one_value(op, count):
 
 
 def reductions(count):
-    """Softmaxes over one another: as many kernels as nodes."""
+    """Softmaxes of softmaxes: as many kernels as nodes."""
     return chain(count, ("Softmax",), (4, 8))
 
 
@@ -676,7 +676,7 @@ def constants_called(size, times):
 
 
 def unread_called(count, times):
-    """A function most nodes of which nobody needs."""
+    """A function whose nodes are mostly not needed."""
     return calls_of([node("Neg", ["x"], [f"u{k}"]) for k in range(count)] + [node("Neg", ["x"], ["y"])], times)
 
 
@@ -792,7 +792,7 @@ def tiny_constants(count):
 
 
 def external(count, dims, location="x.bin"):
-    """Weights that lie in a file that is not there."""
+    """Weights in a missing file."""
     g = Graph()
     g.input("x", [1])
     x = "x"
@@ -857,7 +857,7 @@ def attentions(count):
 
 
 def read_again(count):
-    """Shapes of which each is worked out from the beginning."""
+    """Shapes that are each computed from the beginning."""
     g = Graph()
     g.input("x", [4])
     for name, value in (("d", 20000), ("zero", 0), ("one", 1)):

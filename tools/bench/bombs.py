@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Small model files that ask for much: whether `rondo compile` compiles or refuses each within 5 s and 1 GB.
+"""Small model files that demand much work: checks that `rondo compile` compiles or refuses each within 5 s and 1 GB.
 
-Makes ONNX models below 1 MB (without any package) that are written out, folded, joined or searched to something far
-larger, compiles each, and prints a table: bytes of the file, seconds (user and system) and peak memory of the compile, and
-what became of it. Exit status 1 if one takes more than the limits, crashes, or is refused with more than one line.
+Makes ONNX models below 1 MB (without any package) that become far larger by unrolling, folding, concatenation or search.
+Compiles each, and prints a table: bytes of the file, seconds (user and system) and peak memory of the compile, and its
+outcome. Exit status 1 if a model exceeds the limits, crashes the compiler, or is refused with more than one line.
 
   tools/bench/bombs.py                           all
   tools/bench/bombs.py functions_ loops_         those whose names begin so

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Three models whose work data decide, and inputs for them: an If between eight matmuls and two, a while loop of a matmul a round,
-NonMaxSuppression of 8,400 boxes in 80 classes.
+"""Three models whose work depends on data, with inputs: an If between eight matmuls and two, a while loop with one matmul per
+round, and NonMaxSuppression of 8,400 boxes in 80 classes.
 
   build/venv/bin/python tools/bench/branch_models.py FOLDER
   rondo compile FOLDER/while.onnx --bound loop=64 --target cuda:sm_90a -o while.rondo

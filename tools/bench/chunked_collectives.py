@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Prefill and encoders shared out over the GPUs of one machine, with their collectives whole and cut into chunks of rows, in
-one table: device time of a run, what is exposed by estimate, and the ratio of times beside the estimate's.
+"""Prefill and encoders sharded over the GPUs of one machine, with whole collectives and with collectives cut into chunks of
+rows, in one table: device time of a run, estimated exposed time, and the ratio of times beside the estimated ratio.
 
   python3 tools/bench/chunked_collectives.py --rondo RONDO --models DIR [--counts 2] [--chunks 1,2,4,auto] [--torch] [--out F.json]
 
 The models are graphs without weights: the bench models and those of larger_graphs.py (synthetic weights are made on the
 GPUs). Plans are compiled here, or taken from --plans DIR (MODEL.tpN.cC.rondo). Every GPU must give the same bits, and each
-plan what the whole one gives. Times are medians; --torch runs peers/tensor_parallel.py by torchrun for Llamas.
+plan the results of the plan with whole collectives. Times are medians; --torch runs peers/tensor_parallel.py by torchrun for
+Llamas.
 """
 import argparse
 import json
@@ -42,7 +43,7 @@ def inputs_of(model, folder):
 
 
 def values_of(path):
-    """Of an output, as floats: bf16 lies in .npy files as two bytes."""
+    """An output as floats; .npy files hold bf16 as two bytes."""
     values = np.load(path)
     if values.dtype.itemsize == 2 and values.dtype.kind in "uV":
         return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
@@ -85,7 +86,7 @@ class Measuring:
                 "device": program.get("device_us", program.get("replay_us", program["wall_us"]))["median"]}
 
     def same(self, model, plan, count, inputs):
-        """Whether all GPUs give the same bits, and how far results are from the whole plan's."""
+        """Whether all GPUs give the same bits, and the difference of the results from those with whole collectives."""
         out = self.folder / "out"
         _, error = self.on_gpus("run", plan, count, "auto", inputs, "--output", out)
         if error:

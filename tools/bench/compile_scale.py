@@ -3,7 +3,7 @@
 
 Makes ONNX models of several families and sizes (without any package: protobuf's wire format is a few lines),
 compiles each with `rondo compile`, and prints a table: nodes, user CPU seconds and peak memory of the compile, and
-the exponent by which time grew since the size before (log of the ratio of seconds over log of the ratio of nodes).
+the exponent of growth since the previous size (log of the ratio of seconds over log of the ratio of nodes).
 
   tools/bench/compile_scale.py                                    all families at 1,000 and 10,000 nodes
   tools/bench/compile_scale.py --sizes 1000,10000,50000 --families mlp,attention --also check
@@ -52,7 +52,7 @@ def value_info(name, dims, kind=FLOAT):
 
 
 class Model:
-    """A graph in the making; names of values are handed from node to node."""
+    """A graph under construction; nodes are connected by the names of values."""
 
     def __init__(self):
         self.body, self.nodes, self.made = [], 0, 0
@@ -133,7 +133,7 @@ def scalars(m, n):
 
 
 def wide(m, n):
-    """Chains of ten beside each other, all summed up at the end."""
+    """Parallel chains of ten nodes, summed up at the end."""
     x, ends = m.input([32]), []
     for i in range(max(1, n // 11)):
         y = m.node("Mul", [x, m.floats([], i + 1)])
@@ -190,7 +190,7 @@ def norm(m, x, seed):
 
 
 def attention(m, n):
-    """Transformer blocks: norm, four products, softmax, MLP; 27 nodes each."""
+    """Transformer blocks: norm, four matmuls, softmax, MLP; 27 nodes each."""
     m.axes, m.epsilon, scale = m.ints([-1]), m.floats([], 1), m.floats([], 2)
     split, join = m.ints([1, 4, 2, 4]), m.ints([1, 4, 8])
     x, seed = m.input([1, 4, 8]), 10
@@ -232,7 +232,7 @@ def outputs(m, n):
 
 
 def chained_outputs(m, n):
-    """A chain, every second value of which is an output."""
+    """A chain in which every second value is an output."""
     x = m.input([16])
     for i in range(n):
         x = m.node("Tanh" if i % 2 else "Neg", [x])
@@ -275,7 +275,7 @@ def slices(m, n):
 
 
 def views(m, n):
-    """Reshapes and transposes without end, something computed at every sixteenth."""
+    """Many reshapes and transposes, with a computing node after every sixteenth."""
     x = m.input([2, 3, 4])
     flat, deep = m.ints([24]), m.ints([4, 3, 2])
     for i in range(n // 4):
@@ -304,7 +304,7 @@ def gathers(m, n):
 
 
 def caches(m, n):
-    """As many states as a third of the nodes: each has a row written, and is read, by one layer."""
+    """One state for every three nodes: one layer writes a row of each, and reads it."""
     x, row = m.input([1, 8]), m.input([1, 1], kind=INT64)
     axes = m.ints([0])
     for i in range(n // 3):
@@ -316,7 +316,7 @@ def caches(m, n):
 
 
 def shown_caches(m, n):
-    """The same, but an output shows each cache as it was before: it has to be copied."""
+    """The same, but an output is each cache before the write, so it has to be copied."""
     x, row = m.input([1, 8]), m.input([1, 1], kind=INT64)
     axes = m.ints([0])
     for i in range(n // 4):
@@ -338,7 +338,7 @@ def repeated(m, n):
 
 
 def distinct(m, n):
-    """Softmaxes of rows that are all of another length: as many kernels as a half of the nodes."""
+    """Softmaxes of rows of different lengths: one kernel for every two nodes."""
     for i in range(n // 2):
         m.output(m.node("Tanh", [m.node("Softmax", [m.input([4, 8 + i])], axis=-1)]))
 
@@ -351,7 +351,7 @@ FAMILIES = [chain, constants, scalars, wide, fan, ladder, mlp, shared, attention
 
 
 def run(command, seconds, gigabytes):
-    """User CPU seconds, peak MiB and what went wrong ("" if nothing)."""
+    """User CPU seconds, peak MiB and the error ("" if none)."""
     def limits():
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
         resource.setrlimit(resource.RLIMIT_AS, (gigabytes << 30, gigabytes << 30))
@@ -374,7 +374,7 @@ def run(command, seconds, gigabytes):
 
 
 def run_often(command, seconds, gigabytes, least):
-    """run, again and again until its runs have taken `least` seconds: their mean."""
+    """The mean time of `run`, repeated until the runs have taken `least` seconds."""
     runs, total = 0, 0
     while True:
         took, megabytes, wrong = run(command, seconds, gigabytes)

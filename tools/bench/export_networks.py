@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Image networks of real size as ONNX models: torchvision's public definitions with random weights.
 
-The weights are the definitions' own initial ones, drawn from a fixed seed. What starts as one value (norms, layer
-scales, biases) is drawn around it, and statistics of batch norms are about those of what they meet, so that
-activations keep to a few units through the whole network, in 16 bits as well. Each model is one file
-FOLDER/NAME.onnx with one input and one output, in eval mode.
+The weights are the definitions' own initial ones, drawn from a fixed seed. Weights that begin as one value (norms, layer
+scales, biases) are drawn around it. The statistics of batch norms are close to those of their inputs, so that activations
+stay within a few units through the whole network, also in 16 bits. Each model is one file FOLDER/NAME.onnx with one
+input and one output, in eval mode.
 
   python3 -m venv build/torch
   build/torch/bin/pip install torch torchvision onnx onnxscript
@@ -24,7 +24,7 @@ USUAL = ["mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "efficientn
 
 
 def draw_norms(model, generator):
-    """Norms, biases, layer scales and heads of one value, as they are after training: near it, no two equal."""
+    """Replaces norms, biases, layer scales and heads of one value by different values near it, as after training."""
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             shape = module.running_mean.shape
@@ -38,7 +38,7 @@ def draw_norms(model, generator):
 
 
 def settle(model, image):
-    """Makes every batch norm's statistics about those of what it meets, so that depth neither grows nor fades."""
+    """Makes every batch norm's statistics close to those of its input, so that values neither grow nor fade with depth."""
     def meet(module, inputs):
         x = inputs[0].detach()
         module.running_mean = module.running_mean + x.mean((0, 2, 3))

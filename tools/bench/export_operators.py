@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""One operator of an image network alone, between inputs and outputs of the model, as ONNX models with random weights;
-and reductions of long rows of f16, which are few (for rondo bench on a GPU).
+"""ONNX models of one operator of an image network each, with random weights; and reductions of a few long rows of f16 (for
+rondo bench on a GPU).
 
-What a network does with the order of its channels does not help here: both sides have their channels first. Each
-model is one file FOLDER/NAME.onnx, for tests/ort/run networks.
+Inputs and outputs of the models have their channels first, so that no operator profits from a network's order of
+channels. Each model is one file FOLDER/NAME.onnx, for tests/ort/run networks.
 
   tools/setup --venv
   build/venv/bin/python tools/bench/export_operators.py --out build/operators

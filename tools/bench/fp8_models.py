@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Writes models whose products are of FP8, as TensorRT's Model Optimizer writes them, each beside its f32 model:
+"""Writes models with FP8 matmuls and convolutions, as TensorRT's Model Optimizer writes them, each beside its f32 model:
 
   encoder128.f32.onnx  encoder128.fp8.onnx   BERT-base's layers (width 768, 12 heads, 3072 within), 128 rows
   encoder128.fp8_weights.onnx                the same, where products of two activations (attention) are left in f32
   encoder512...  encoder2048...              the same of more rows
   resnet18.f32.onnx  resnet18.fp8.onnx       ResNet-18 at 224 x 224, batch norms folded
 
-What a MatMul, Gemm or Conv reads goes through QuantizeLinear and DequantizeLinear (FLOAT8E4M3FN): activations with
-one scale, found by runs over random inputs, weights as constants with a scale for each output channel; of MatMuls of two
-activations, as attention has them, both. Weights are random (a fixed seed).
+The inputs of a MatMul, Gemm or Conv go through QuantizeLinear and DequantizeLinear (FLOAT8E4M3FN). Activations have one
+scale, found by runs over random inputs; weights are constants with a scale per output channel. In MatMuls of two
+activations, as in attention, both inputs are quantised. Weights are random (a fixed seed).
 
-With --synthetic, weights of the f32 models are in a file that is not there: `rondo compile --synthetic-weights 1` makes them.
+With --synthetic, the weights of the f32 models are in a missing file: `rondo compile --synthetic-weights 1` makes them.
 
   tools/setup --venv
   build/venv/bin/python tools/bench/fp8_models.py build/fp8
@@ -31,7 +31,7 @@ MOST = 448.0
 
 
 def ranges(model, runs=2):
-    """The greatest magnitude of every product's inputs that are made in a run."""
+    """The greatest magnitude of every matmul's and convolution's computed inputs."""
     constants = {c.name for c in model.graph.initializer}
     wanted = {name for node in model.graph.node if node.op_type in PRODUCTS for name in node.input[:2] if name not in constants}
     probe = onnx.ModelProto()

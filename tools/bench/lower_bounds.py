@@ -1,15 +1,15 @@
 """Least live bytes of a plan's steps, worked out from the ONNX graph alone.
 
-What is known here: operators, shapes (ONNX's own shape inference), and the order, which `rondo inspect --steps` tells by the
-names of the ONNX nodes that each step computes. Nothing of the plan's buffers, kernels or offsets is looked at, but which
-ports are state. A value needs memory from the step that computes it to the last step that reads it, and none if that
-is one step. Costing nothing: constants, views (reshape, transpose, slice, split, expand, ...), concatenations (their pieces are
-written in place), states and what becomes their new contents, and nodes that no step names: folded into others. A result may lie
-where an operand lay whose last reader the step is, if each element depends on that element, or its row, alone. Sizes are rounded up to
-64 bytes, as the arena's are. Where a node is in several steps, that which needs least counts.
+The inputs are: operators, shapes (ONNX's own shape inference), and the order, which `rondo inspect --steps` gives by the names of
+the ONNX nodes that each step computes. Of the plan itself only the ports that are states are used, not its buffers, kernels or
+offsets. A value needs memory from the step that computes it to the last step that reads it, and none if that is one step. Free are:
+constants, views (reshape, transpose, slice, split, expand, ...), concatenations (their pieces are written in place), states and their
+new contents, and nodes that no step names, because they are folded into others. A result may take over the memory of an operand that
+the step reads last, if each element depends only on the same element, or its row. Sizes are rounded up to 64 bytes, like the
+arena's. If a node is in several steps, the one that needs least counts.
 
-A plan can need more for two reasons: what its kernels keep that no ONNX node names (workspace, operands in another layout,
-partial sums), or waste. `explain` prints both sides of the fullest step.
+A plan can need more for two reasons: memory that no ONNX node names (workspace, operands in another layout, partial sums), or waste.
+`explain` prints both sides of the fullest step.
 """
 import math
 
@@ -38,7 +38,7 @@ def rounded(size):
 
 
 def fold_constants(model):
-    """Small constants by name, those that nodes make of others among them."""
+    """Small constants by name, including those computed from other constants."""
     known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer
              if t.data_location != onnx.TensorProto.EXTERNAL and math.prod(t.dims) <= MOST_FOLDED}
     constant = {t.name for t in model.graph.initializer}
@@ -62,7 +62,7 @@ def fold_constants(model):
 
 
 def sizes_of(model, known):
-    """Bytes of each value. With what is known of constants, shapes that nodes work out are known as well."""
+    """Bytes of each value. Known constants also give the shapes that nodes compute."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     there = {t.name for t in copy.graph.initializer}
@@ -123,7 +123,7 @@ class Graph:
         return {-1} if root in self.inputs else self.at[self.producer[root][1]]
 
     def reads(self, value):
-        """What whoever reads `value` reads of memory: (value that a step computes, or input; piece of it) -> bytes."""
+        """The memory that a reader of `value` reads: (value that a step computes, or input; piece of it) -> bytes."""
         value = self.alias(value)
         if value in self.memory:
             return self.memory[value]
@@ -184,7 +184,7 @@ class Graph:
 
 
 def shared(graph, step, born, dying):
-    """Bytes of values in `born` that may lie where some of `dying` lay: {value: bytes} each."""
+    """Bytes of values in `born` that may take over memory of values in `dying`: {value: bytes} each."""
     options = {}
     for value, size in born.items():
         ahead, seen, options[value] = [value], set(), []
@@ -216,7 +216,7 @@ def shared(graph, step, born, dying):
 
 
 def live_at(lives, step):
-    """{root: bytes} at a step: all pieces that are still read, at most the whole."""
+    """{root: bytes} at a step: the sum of the pieces that are still read, at most the whole."""
     live = {}
     for root, pieces in lives.items():
         now = {piece: size for first, last, piece, size in pieces if first <= step <= last}

@@ -67,7 +67,7 @@ def run(command, seconds, **more):
 
 
 class FreeGpus:
-    """Gives GPUs of which nobody else makes use."""
+    """Hands out GPUs that nobody else uses."""
 
     def __init__(self, count):
         self.free, self.changed = list(range(count)), threading.Condition()

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What one run of a model takes of the arena of ONNX Runtime's CPU provider.
+"""The bytes that one run of a model takes from the arena of ONNX Runtime's CPU provider.
 
     build/venv/bin/python tools/bench/ort_arena.py MODEL.onnx [--weights FOLDER]
 
-The arena grows by what is asked for and no more (kSameAsRequested), and is shrunk after every run, so that what a run takes can be
-read from ONNX Runtime's own log. The first run takes what it needs piece by piece; from the second on all that fits a
-pattern is one block whose places are planned: the third run's bytes are printed. Outputs are among them, inputs and weights are not.
-External data that is not there is a sparse file of zeros in --weights. 16-bit floats have few kernels on the CPU: ONNX
-Runtime puts casts to f32 around the others, and has none for bf16.
+The arena grows exactly by the requested bytes (kSameAsRequested) and is shrunk after every run, so that ONNX Runtime's own log shows
+the bytes of a run. The first run allocates piece by piece. From the second run on, all allocations that fit a pattern are one block with
+planned offsets; the third run's bytes are printed. They include outputs, but not inputs and weights. Missing external data is replaced
+by a sparse file of zeros in --weights. The CPU provider has few kernels for 16-bit floats: ONNX Runtime puts casts to f32 around f16
+nodes, and has none for bf16.
 """
 import argparse
 import json
@@ -64,7 +64,7 @@ def run_thrice(model):
 
 
 def arena_of(model, weights=None, seconds=600):
-    """{"run": bytes of the third run, "first": of the first, "inputs": bytes}, or {"failed": why}."""
+    """{"run": bytes of the third run, "first": bytes of the first, "inputs": bytes}, or {"failed": the reason}."""
     with tempfile.TemporaryDirectory(dir=weights) as folder:
         copy = with_weights(pathlib.Path(model), pathlib.Path(folder))
         try:

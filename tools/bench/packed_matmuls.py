@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the matmuls of a Llama-3-8B layer as one model, for times of weights in fewer bits beside bf16: of each number
-of rows x [rows, K] times a weight [K, N], bf16, which are qkv, o, gate and up, down.
+"""Writes the matmuls of a Llama-3-8B layer as one model, to time packed weights beside bf16. For each number of rows it has
+x [rows, K] times a weight [K, N] in bf16, for qkv, o, gate and up, and down.
 
-Weights are external data that is not there: compile with --synthetic-weights. A plan's kernels are timed launch after
-launch by kernel_times (README.md), in the order of rows and matmuls.
+The weights are missing external data: compile with --synthetic-weights. kernel_times (README.md) times a plan's kernels launch
+after launch, in the order of rows and matmuls.
 
   build/venv/bin/python tools/bench/packed_matmuls.py build/matmuls.onnx 17 32 64 128 512 2048
   rondo compile build/matmuls.onnx --synthetic-weights 1 --target cuda:sm_90a --quantize-weights int4:32 -o P

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A decode step in bf16 and with weights of fewer bits (--quantize-weights), for several batches, on one GPU: device time
-of graph replay, to bf16, and what part of the read bandwidth (--gbps) the bytes of the matmuls' weights alone are.
+"""A decode step in bf16 and with packed weights (--quantize-weights), for several batches, on one GPU: device time of graph
+replay, its ratio to bf16, and the share of the read bandwidth (--gbps) for the bytes of the matmuls' weights alone.
 
 The model is a bench graph of a decoder for 16 texts (weights synthetic); other batches are the same graph with other
-dimensions. Plans that are in the folder already are not compiled again: --compile-only makes them without a GPU.
+dimensions. Plans that are already in the folder are not compiled again: --compile-only makes them without a GPU.
 
   tools/bench/packed_steps.py llama3-8b-8layers-decode-b16-bf16.onnx --batch 1 4 16
 """
@@ -40,7 +40,7 @@ def with_batch(source, batch, path):
 
 
 def matmul_bytes(path, weights):
-    """Of the constant factors, as --quantize-weights packs them."""
+    """The bytes of the constant operands, as --quantize-weights packs them."""
     model = onnx.load(path, load_external_data=False)
     dims = {weight.name: list(weight.dims) for weight in model.graph.initializer}
     numbers = columns = 0

@@ -5,8 +5,8 @@
   tools/bench/packing.py --planted 1,2,3          problems with a planted packing, made from these seeds
   tools/bench/packing.py --rondo OLD --rondo NEW  side by side
 
-A planted problem is a box of time and memory cut into pieces: with straight cuts, or also into windmills of five (which no
-straight cut takes apart); "loose" ones lose a little of the life or size of some pieces, and a few whole ones.
+A planted problem is a box of time and memory cut into pieces, with straight cuts, or also into windmills of five pieces (which
+no straight cut separates). "Loose" problems shorten or shrink some pieces a little, and drop a few.
 Prints a table with user CPU seconds (not wall time: the machine may be shared) and decisions of the exact search;
 `over` is how far the best packing found ends above the capacity.
 """

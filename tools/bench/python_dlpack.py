@@ -1,8 +1,8 @@
-"""The Python package on a GPU: PyTorch's CUDA tensors in and out by DLPack, where they lie. Needs an NVIDIA GPU, torch and the package.
+"""The Python package on a GPU: PyTorch's CUDA tensors in and out through DLPack, without copies. Needs an NVIDIA GPU, torch and the package.
 
     pip install . && python3 tools/bench/python_dlpack.py [--target cuda:sm_90a] [--library-path DIRS]
 
-Compares addresses and what the runtime counts as copied, orders a run after work on a stream of torch's own, and times runs on device
+Compares addresses and the runtime's count of copied bytes, orders a run after work on one of torch's streams, and times runs on device
 memory beside runs on numpy arrays. The last line is `N passed, M failed`.
 """
 import argparse

@@ -8,8 +8,8 @@
   mobilenet.f32.onnx  mobilenet.qdq.onnx  mobilenet.integer.onnx   depthwise convolutions at 128 x 128 (MobileNetV2's blocks)
   mobilenet.FORM.onnx                                          the same in the other forms (FORMS)
 
-Weights are random (a fixed seed), and so is what static quantisation is calibrated with. Static: u8 activations, i8
-weights, a scale for each output channel, unless the form says otherwise.
+Weights are random (a fixed seed), and so are the inputs for calibrating static quantisation. Static means u8 activations and
+i8 weights with a scale per output channel, unless the form says otherwise.
 
 With --networks, networks of image_networks.py instead, at the sizes named (NETWORK_SIZE.FORM.onnx), and with --of, models of
 one image input, in the forms named.

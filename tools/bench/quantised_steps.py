@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A decoder's steps with activations and weights of 8 bits: writes the graph of a step (of shared benchmarks, without weights)
-with QuantizeLinear and DequantizeLinear around every MatMul and Gemm by a constant, as TensorRT's Model Optimizer (fp8) and
-ONNX Runtime's quantisation (int8) export decoders, compiles it beside the graph as it is and with weights alone in 8 bits
-(`--quantize-weights`), and times the steps' replay on a GPU.
+"""A decoder's steps with 8-bit activations and weights. Writes the graph of a step (of shared benchmarks, without weights) with
+QuantizeLinear and DequantizeLinear around every MatMul and Gemm with a constant, as TensorRT's Model Optimizer (fp8) and ONNX
+Runtime's quantisation (int8) export decoders. Compiles it beside the unchanged graph, and beside that with only the weights
+in 8 bits (`--quantize-weights`), and times the steps' replay on a GPU.
 
   build/venv/bin/python tools/bench/quantised_steps.py llama3-8b-8layers-decode-b16-bf16.onnx --batch 1 4 16
 
@@ -26,13 +26,13 @@ ACTIVATION_STEP = {"fp8": 1 / 32, "int8": 1 / 16}  # activations of several unit
 
 
 def random_codes(kind):
-    """Normally distributed weights, again and again in the file."""
+    """Normally distributed weights, repeated in the file."""
     numbers = np.random.default_rng(1).standard_normal(1 << 24, dtype=np.float32) * 24
     return (numbers.astype(ml_dtypes.float8_e4m3fn) if kind == "fp8" else np.clip(np.rint(numbers), -127, 127).astype(np.int8)).tobytes()
 
 
 def quantised(source, kind, path, codes):
-    """The graph with 8 bits around every product by a constant, whose bytes go to the file `codes`."""
+    """The graph with 8 bits around every matmul with a constant, whose bytes go to the file `codes`."""
     model = onnx.load(source, load_external_data=False)
     weights = {weight.name: weight for weight in model.graph.initializer}
     numbers = {weight.name: weight.data_type for weight in model.graph.initializer}  # before weights take the new type

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Recurrent layers as loops and written out: compile times by steps, and times of runs in pairs.
+"""Recurrent layers as loops and unrolled: compile times by number of steps, and times of runs in pairs.
 
   build/venv/bin/python tools/bench/recurrent.py build/release/bin/rondo            # both tables, target host
   build/venv/bin/python tools/bench/recurrent.py build/release/bin/rondo --compile --target cuda:sm_90a
@@ -44,7 +44,7 @@ def save_model(path, op, steps, batch, hidden, direction="forward", inputs=None)
 
 
 def compile_plan(rondo, model, plan, extra):
-    """User CPU seconds and peak MiB of one compilation, and what it says."""
+    """User CPU seconds, peak MiB and output of one compilation."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = subprocess.run([rondo, "compile", model, "-o", plan, "--no-kernel-cache", *extra],
                           capture_output=True, text=True, check=False)

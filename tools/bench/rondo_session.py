@@ -1,4 +1,4 @@
-"""A plan run from Python through rondo.h, with numpy arrays: what comparisons over many runs are made with."""
+"""Runs a plan from Python through rondo.h, with numpy arrays, for comparisons over many runs."""
 import ctypes
 
 import numpy as np
@@ -117,5 +117,5 @@ class Session:
 
 
 def run_fitted(session, program, arrays):
-    """A run on what of `arrays` the program takes, in its types."""
+    """A run on those of `arrays` that the program takes, in its types."""
     return session.run(program, session.fitted(program, arrays))

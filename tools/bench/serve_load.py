@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How many requests a second `rondo serve` answers, and how soon: a table for tools/bench/results/serve.md.
+"""Requests per second and latency of `rondo serve`: a table for tools/bench/results/serve.md.
 
   tools/bench/serve_load.py --seconds 5        # needs ab (Debian's apache2-utils); nothing else should run
 
@@ -46,7 +46,7 @@ def ask(port, model, body, head, clients, seconds):
 
 
 class Slow:
-    """Clients that send a byte a second, until it ends."""
+    """Clients that send a byte per second, until the block ends."""
 
     def __init__(self, port, count):
         self.ended = threading.Event()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Peak memory of one run of the bench models in PyTorch, eager, on one GPU: what a run takes above weights, caches and inputs.
+"""Peak memory of one run of the bench models in PyTorch, eager, on one GPU: the bytes of a run besides weights, caches and inputs.
 
     python3 tools/bench/torch_peak.py [--json F.json] [--compile] [MODEL ...]
 
-The models are those of `peers/models.py`. torch.cuda.max_memory_allocated() during a run, less what was allocated before it: outputs
-are among it, weights, caches and inputs are not. A first run has warmed up: workspaces that libraries keep (cuBLAS's, of
-tens of MiB) are given apart. --compile: of torch.compile's kernels as well, which takes a minute a model.
+The models are those of `peers/models.py`. The peak is torch.cuda.max_memory_allocated() during a run minus the bytes allocated before
+it: it includes outputs, but not weights, caches and inputs. A first run warms up; workspaces that libraries keep (cuBLAS's, of tens of
+MiB) are listed separately. --compile also measures torch.compile's kernels, which takes a minute per model.
 """
 import argparse
 import gc
