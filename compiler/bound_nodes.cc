@@ -59,7 +59,7 @@ std::string Said(const LoweredOp& op, const char* key) {
   return said == op.annotations.end() ? "" : said->second;
 }
 
-// One program's steps. Says whether annotations hold in them.
+// One program's steps, and whether annotations hold in them.
 class Steps {
  public:
   Steps(const ProgramInWork& program, const CompileOptions& options, bool has_streams)
@@ -279,11 +279,11 @@ Status AnnotationsHold(const Compilation& compilation, std::string* text) {
   const CompileOptions& options = compilation.options;
   const auto& skipped = options.skip_passes;
   const bool has_streams = std::find(skipped.begin(), skipped.end(), "streams") == skipped.end();
-  std::map<std::string, Seen> seen;  // by the annotation's origin
+  std::map<std::string, Seen> seen;  // by who says it
   size_t checked = 0, nothing = 0;
   for (const ProgramInWork& program : compilation.programs) {
     const Steps steps(program, options, has_streams);
-    std::set<std::pair<std::string, std::string>> done;  // unrolled loops repeat nodes
+    std::set<std::pair<std::string, std::string>> done;  // nodes are repeated where loops are written out
     for (const BoundNode& bound : program.bound) {
       Seen& said = seen[bound.by];
       if (said.node == nullptr) said.node = &bound;
