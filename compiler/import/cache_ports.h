@@ -30,8 +30,8 @@ struct CachePorts {
   std::vector<std::string> masks, likely_masks;
   // Those of them that are to be shown to mask caches: all but one with the name that such masks have.
   std::vector<std::string> MasksToShow() const;
-  // Symbols that what is put behind the cached positions decides ("kv_cache_dim": the size of a head), where
-  // the products that give it are known.
+  // Symbols of the caches' last dimension ("kv_cache_dim": the size of a head), and their values, where the
+  // matmuls that compute the new rows are known.
   std::map<std::string, int64_t> head_sizes;
 };
 

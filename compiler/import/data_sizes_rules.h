@@ -17,7 +17,7 @@ struct Rule {
   std::string_view op;
   Status (*apply)(const OpRow& row, OpContext& c);
 };
-// Pointwise operators, products, norms and reductions; movement and shapes; reads and writes by index.
+// Pointwise operators, matmuls, norms and reductions; movement and shapes; reads and writes by index.
 Span<const Rule> PlaceRules();
 Span<const Rule> MovementRules();
 Span<const Rule> AccessRules();

@@ -19,10 +19,10 @@ struct OutputSizes {
 // (ir::Sizes::cause).
 const char* RemedyFor(const std::string& cause);
 
-// `graph` was imported with `sizes` followed, whose names have nodes; its inputs are 0 in their padding. What
-// a node computes of a run's elements then depends on no others: where padding would get in (sums, maxima,
-// products over a padded dimension, attention), it is replaced by what changes nothing. Padding of results
-// holds anything. kUnsupported, with the node, where that cannot be done.
+// `graph` was imported with `sizes` followed, whose names have nodes. Its inputs must be 0 in their padding.
+// Afterwards a node's results within the run's sizes depend on no padding: where padding would change them
+// (sums, maxima, matmuls over a padded dimension, attention), it is replaced by values that change nothing.
+// Padding of results holds anything. kUnsupported, with the node, where that cannot be done.
 Result<OutputSizes> MaskPadding(ir::Graph* graph, ir::Sizes* sizes);
 
 }  // namespace rondo::importer

@@ -26,8 +26,8 @@ std::vector<Rule> RulesWith(const ir::Graph& graph, const ir::Node& node, int sl
 // The rules of sums that stay unsummed: sums of summands, and what is linear in one.
 std::vector<Rule> PartialRules(const ir::Graph& graph, const ir::Node& node);
 
-// The rules from which sharding begins: products with weights by columns and by rows of the weight, tables
-// by rows where that pays for a message, attention by heads, convolutions by channels. In equal contiguous
+// The rules from which sharding begins: matmuls with weights by columns and by rows of the weight, tables by
+// rows where that pays for a message, attention by heads, convolutions by channels. In equal contiguous
 // shares, where they divide.
 std::vector<Rule> FirstRules(const ir::Graph& graph, const ir::Node& node, const Costs& costs);
 
