@@ -332,8 +332,8 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
   return false;
 }
 
-// A NaN logit is neither the greatest nor ever drawn: no token follows from it. On a device, -1 is drawn
-// (compiler/passes/append_sampling.cc).
+// NaN is neither the greatest nor drawn with any probability: no token follows from it. On a
+// device -1 is drawn (compiler/passes/append_sampling.cc).
 Status Decoder::TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
                            Tokens* next) {
   const PlanData& plan = session_->plan().data();

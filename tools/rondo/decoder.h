@@ -50,7 +50,7 @@ class Decoder {
   // The same for any tokens, one per text; `draws` holds the number of draws of each text so far.
   Status Next(const Tokens& tokens, const Sampling& sampling, const std::vector<int64_t>& draws,
               Tokens* next);
-  // The number of tokens read of each text.
+  // Tokens of each text that were read.
   int64_t position() const { return position_; }
 
  private:
@@ -62,10 +62,10 @@ class Decoder {
   struct Chunk {
     const std::vector<Tokens>* texts = nullptr;
     int64_t first = 0, count = 0;
-    int64_t text = 0;  // tokens of each text up to the end of the prompt, or of what is read
-    const Sampling* sampling = nullptr;           // draws begin anew, at `draws`
-    const std::vector<int64_t>* draws = nullptr;  // by text; null: 0
-    bool drawn = false;                           // the tokens are those on the device
+    int64_t text = 0;  // tokens of each text up to the end of what is read: of all of a prompt
+    const Sampling* sampling = nullptr;           // draws are counted anew, from `draws` on
+    const std::vector<int64_t>* draws = nullptr;  // of each text; null: 0
+    bool drawn = false;                           // the tokens are those the device has
   };
 
   // The output for which a program is run.
@@ -93,8 +93,8 @@ class Decoder {
   Processes* processes_;
   int64_t position_;
   std::vector<Buffers> buffers_;         // by program of the form
-  Sampling sampling_;                    // for draws on the host
-  std::vector<int64_t> draws_;           // number of draws of each text
+  Sampling sampling_;                    // of what is drawn on the host,
+  std::vector<int64_t> draws_;           // and how many draws each text has had
   std::vector<uint8_t> encoded_;         // the encoder's result
   std::vector<int64_t> source_lengths_;  // by text
 };

@@ -31,11 +31,10 @@ enum class PortRole : uint8_t {
   kSampleRows,  // the index of each text's last token in the run
   kSampling,    // state: temperature, top-k, top-p of each text
   kDraws,       // state: seed and number of draws of each text
-  kLastTokens,  // state: the last tokens drawn
-  kTextLength,  // state: the length of the text to which the run's tokens belong: the prompt's while it is
-                // read
-  kEncoded,     // the encoder's result
-  kSourceMask,  // of the encoder's input: 1 for each token, then 0
+  kLastTokens,  // state: the tokens drawn last
+  kTextLength,  // state: how long the text is that the run's tokens are of, its prompt while that is read
+  kEncoded,     // what the encoder gave
+  kSourceMask,  // of what it read: 1 where there is a token, then 0
 };
 
 // A mask may have a row for every query, [1 or texts, ..., s, context]; each row shows the positions up to
@@ -50,10 +49,10 @@ struct DecoderProgram {
   int64_t length = 0;
   std::vector<DecoderInput> inputs;  // in plans for several devices, a state occurs several times
   bool reads_drawn = false;          // its tokens are the state kLastTokens
-  uint32_t logits = kNone;           // an output
-  bool all_rows = false;             // logits or tokens are given at all of its tokens, not only at the last
-  uint32_t next = kNone;             // the drawn tokens
-  bool begins = false;               // reads only the first tokens of texts
+  uint32_t logits = kNone;           // outputs
+  bool all_rows = false;             // logits, or tokens, of any of its tokens, not only of the last
+  uint32_t next = kNone;             // tokens drawn
+  bool begins = false;               // reads the first tokens of texts, and no others
 };
 
 // Reads all of a text's source at once.
@@ -72,8 +71,8 @@ struct DecoderForm {
   bool draws = false;    // with the states kSampling and kDraws
   bool chooses = false;  // by the length of texts (kTextLength): texts of a batch must have one length
   EncoderProgram encoder;
-  // Tokens behind a text's end, and tokens that are read again, do no harm: all states are caches, and they
-  // are overwritten.
+  // Tokens behind a text's end do no harm, nor those that are read again: all states are caches, and they are
+  // overwritten.
   bool pads = false;
 };
 
