@@ -423,7 +423,7 @@ TEST(GpuKernels, ClustersShareManyUpdates) {
     DType type;
   };
   const Shared cases[] = {
-      {{70001, 1, 997, 997}, DType::kF32},
+      {{140009, 1, 997, 997}, DType::kF32},
       {{20011, 1, 1, 1}, DType::kF32},
       {{20011, 3, 13, 1}, DType::kF32},
       {{9001, 64, 500, 500}, DType::kF32},

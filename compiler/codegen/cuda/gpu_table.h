@@ -188,8 +188,8 @@ struct GpuTable {
   double row_wait = 40;          // cycles that each round of a row is waited for that registers do not keep
   // Points whose places belong to one block each: cycles of an index that a block looks at, of each exchange
   // in a cluster, of a pass over a list, and of a point in it; bytes a cycle of what points read
-  double owned_index = 0.5;
-  double owned_exchange = 3000;
+  double owned_index = 0.3;
+  double owned_exchange = 1500;
   double owned_pass = 500;
   double owned_sorted = 0.7;
   double owned_bytes = 24;

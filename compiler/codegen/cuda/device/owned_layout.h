@@ -22,43 +22,45 @@ struct OwnedPlaces {
   enum : int {
     kThreads = 512,
     kWarps = kThreads / 32,
-    kEach = 8,                   // points that a thread looks at in one step
-    kStep = kThreads * kEach,    // points of a block in one step
-    kPiece = 64,                 // points that a team applies one after the other, if `splits`
-    kDigit = 5,                  // bits by which points are sorted at once, at most
-    kCounts = kWarps << kDigit,  // words: of each digit, for each warp
-    kMostSteps = 2,
-    kMostLists = 16  // lists of found points: of each block and step
+    kMostLooks = 32,            // points that a thread looks at between two exchanges in the cluster
+    kEach = 8,                  // found points of a thread that are put in order at once
+    kList = kThreads * kEach,   // of a block
+    kPiece = 64,                // points that a team applies one after the other, if `splits`
+    kDigit = 5,                 // bits by which points are sorted at once, at most
+    kCounts = kWarps << kDigit  // words: of each digit, for each warp
   };
 
-  HOST_DEVICE int blocks() const { return owners * cluster; }       // that share the places
-  HOST_DEVICE int most_local() const { return places / blocks(); }  // the greatest number of a block's places
+  HOST_DEVICE int looks() const {
+    const int all = (points - 1) / (cluster * kThreads) + 1;
+    return all < kMostLooks ? all : kMostLooks;
+  }
+  HOST_DEVICE int chunk() const { return looks() * kThreads; }  // points of a block between two exchanges
+  HOST_DEVICE int lists() const { return (chunk() + kList - 1) / kList; }
+  HOST_DEVICE int blocks() const { return owners * cluster; }  // that share the places
+  // The greatest number of a block's places, and the one that stands for an index out of range.
+  HOST_DEVICE int most_local() const { return places / blocks(); }
+  HOST_DEVICE int outside() const { return most_local() + 1; }
   HOST_DEVICE int bits() const {
     int bits = 0;
-    while (most_local() >> bits != 0) ++bits;
+    while (outside() >> bits != 0) ++bits;
     return bits;
   }
   HOST_DEVICE int passes() const { return (bits() + kDigit - 1) / kDigit; }
-  HOST_DEVICE int digit() const { return passes() == 0 ? 0 : (bits() + passes() - 1) / passes(); }
-  HOST_DEVICE int steps() const { return cluster > 1 ? int{kMostSteps} : 1; }  // between two exchanges
-  HOST_DEVICE int chunk() const { return steps() * kStep; }  // points of a block between two exchanges
-  HOST_DEVICE int room() const {
-    return lanes >= 32 ? 1024 : lanes == 16 ? 2048 : 4096;
-  }  // points sorted at once
+  HOST_DEVICE int digit() const { return (bits() + passes() - 1) / passes(); }
+  HOST_DEVICE int room() const { return lanes >= 32 ? 1024 : 2048; }  // points sorted at once
   // Sums of pieces: at most two pieces begin in as many points as one has.
   HOST_DEVICE int sums() const { return splits ? 2 * room() / kPiece * lanes * share : 0; }
 
-  // Shared memory: sums, the places and points of the sorted list, places of found points, counts, totals of
-  // warps, where each block's part of a step's found points begins, where pieces begin, found points.
+  // Shared memory: sums, the places and points of the sorted list, counts, totals of warps, where each
+  // block's part of a list of found points begins, where pieces begin, found points.
   HOST_DEVICE int list_places_at() const { return (sums() + 15) / 16 * 16; }
   HOST_DEVICE int list_points_at() const { return list_places_at() + 4 * room(); }
-  HOST_DEVICE int found_places_at() const { return list_points_at() + 4 * room(); }
-  HOST_DEVICE int counts_at() const { return found_places_at() + 4 * chunk(); }
+  HOST_DEVICE int counts_at() const { return list_points_at() + 4 * room(); }
   HOST_DEVICE int totals_at() const { return counts_at() + 4 * kCounts; }
   HOST_DEVICE int parts_at() const { return totals_at() + 4 * kWarps; }
-  HOST_DEVICE int pieces_at() const { return parts_at() + 4 * kMostSteps * (kMostLists + 1); }
-  HOST_DEVICE int found_points_at() const { return pieces_at() + 2 * room(); }
-  HOST_DEVICE int shared() const { return found_points_at() + 2 * chunk(); }
+  HOST_DEVICE int pieces_at() const { return parts_at() + 4 * lists() * (cluster + 1); }
+  HOST_DEVICE int found_at() const { return pieces_at() + 2 * room(); }
+  HOST_DEVICE int shared() const { return found_at() + 2 * chunk(); }
 };
 
 }  // namespace rondo::cuda

@@ -14,23 +14,18 @@
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 #include "compiler/codegen/cuda/device/stable_order.cuh"
 
-constexpr u32 NO_PLACE = 0xffffffffu;
-
 // A block's shared memory.
 template <OwnedPlaces L>
 struct OwnedMemory {
   MEMBER static u32* list_places() { return (u32*)(shared_memory + L.list_places_at()); }
   MEMBER static u32* list_points() { return (u32*)(shared_memory + L.list_points_at()); }
-  MEMBER static u32* found_places() { return (u32*)(shared_memory + L.found_places_at()); }
   MEMBER static u32* counts() { return (u32*)(shared_memory + L.counts_at()); }
   MEMBER static u32* totals() { return (u32*)(shared_memory + L.totals_at()); }
-  MEMBER static u32* parts(u32 step) {
-    return (u32*)(shared_memory + L.parts_at()) + step * (OwnedPlaces::kMostLists + 1);
-  }
+  // Of list `list`: where each block's part begins, and the end.
+  MEMBER static u32* parts(u32 list) { return (u32*)(shared_memory + L.parts_at()) + list * (L.cluster + 1); }
   MEMBER static unsigned short* pieces() { return (unsigned short*)(shared_memory + L.pieces_at()); }
-  MEMBER static unsigned short* found_points() {
-    return (unsigned short*)(shared_memory + L.found_points_at());
-  }
+  // Numbers of found points in the block's chunk.
+  MEMBER static unsigned short* found() { return (unsigned short*)(shared_memory + L.found_at()); }
   // The sum of the piece that begins at point `begin` of the list, of this thread's share of the row.
   // `first`: the first of its place: a last piece and a first one may begin near each other, others not.
   MEMBER static char* sum(u32 begin, bool first, u32 lane) {
@@ -76,41 +71,92 @@ DEV u32 found_half(const unsigned short* at, u32 block) {
   return value;
 }
 
-// Lists the points from `from` on, of one step, that belong to the places of cluster `owner`: those of each
-// block of the cluster, in order.
-template <OwnedPlaces L, typename PlaceAt>
-DEV void find_points(u32 from, u32 step, u32 owner, PlaceAt place_at) {
+// The block, of all that share the places, to which a place belongs: neighbouring places, and those a
+// multiple of their number apart, belong to different blocks.
+template <OwnedPlaces L>
+DEV u32 block_of(u32 place) {
+  constexpr u32 BLOCKS = L.blocks();
+  const u32 block = place % BLOCKS + place / BLOCKS * 37u % BLOCKS;
+  return block < BLOCKS ? block : block - BLOCKS;
+}
+
+// Lists the block's chunk of points, from `from` on, as far as they belong to cluster `owner`, in order;
+// returns their number. `near_at(point)` is a point's place if that is valid, and any number else.
+template <OwnedPlaces L, typename Exists, typename NearAt>
+DEV u32 find_points(u32 from, u32 owner, Exists exists, NearAt near_at) {
   using M = OwnedMemory<L>;
-  constexpr u32 BLOCKS = L.blocks(), EACH = OwnedPlaces::kEach;
-  constexpr int BITS = L.cluster == 1 ? 0 : L.cluster == 2 ? 1 : L.cluster <= 4 ? 2 : L.cluster <= 8 ? 3 : 4;
-  u32 place[EACH], rank[EACH], at[EACH], there = 0;
-#pragma unroll
-  for (u32 k = 0; k < EACH; ++k) {
-    const u32 point = from + step * OwnedPlaces::kStep + item_number(k, EACH);
-    place[k] = point < (u32)L.points ? place_at(point) : NO_PLACE;
+  constexpr u32 ALL = 0xffffffffu, LOOKS = L.looks();
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  u32 found = 0;  // of the 32 points that the warp looks at in turn `lane`
+#pragma unroll 8
+  for (u32 k = 0; k < LOOKS; ++k) {
+    const u32 point = from + item_number(k, LOOKS);
+    const bool there = point < (u32)L.points && exists(point);
+    const bool own = there && (L.owners == 1 || block_of<L>(near_at(point)) % (u32)L.owners == owner);
+    const u32 ballot = __ballot_sync(ALL, own);
+    if (lane == k) found = ballot;
   }
+  u32 sum = __popc(found);
 #pragma unroll
-  for (u32 k = 0; k < EACH; ++k) {
-    // Neighbouring places, and those a multiple of BLOCKS apart, belong to different blocks.
-    const u32 local = place[k] / BLOCKS;
-    u32 block = place[k] % BLOCKS + local * 37u % BLOCKS;
-    if (block >= BLOCKS) block -= BLOCKS;
-    rank[k] = block / (u32)L.owners;
-    if (place[k] != NO_PLACE && block % (u32)L.owners == owner) there |= 1u << k;
-    place[k] = local;
+  for (u32 d = 1; d < 32; d *= 2) {
+    const u32 other = __shfl_sync(ALL, sum, lane >= d ? lane - d : lane);
+    if (lane >= d) sum += other;
   }
-  const u32 all = stable_order<OwnedPlaces::kWarps, BITS>(rank, there, at, M::counts(), M::totals());
-#pragma unroll
-  for (u32 k = 0; k < EACH; ++k) {
-    if ((there >> k & 1) == 0) continue;
-    M::found_places()[step * OwnedPlaces::kStep + at[k]] = place[k];
-    M::found_points()[step * OwnedPlaces::kStep + at[k]] =
-        (unsigned short)(step * OwnedPlaces::kStep + item_number(k, EACH));
-  }
-  if (threadIdx.x <= L.cluster)
-    M::parts(step)[threadIdx.x] =
-        threadIdx.x < L.cluster ? M::counts()[threadIdx.x * OwnedPlaces::kWarps] : all;
+  if (lane == 31) M::totals()[warp] = sum;
   __syncthreads();
+  u32 before = 0, all = 0;
+#pragma unroll
+  for (u32 w = 0; w < OwnedPlaces::kWarps; ++w) {
+    before += w < warp ? M::totals()[w] : 0;
+    all += M::totals()[w];
+  }
+  const u32 begin = before + sum - __popc(found);
+#pragma unroll 4
+  for (u32 k = 0; k < LOOKS; ++k) {
+    const u32 own = __shfl_sync(ALL, found, k), at = __shfl_sync(ALL, begin, k);
+    if ((own >> lane & 1) != 0)
+      M::found()[at + __popc(own & ((1u << lane) - 1))] = (unsigned short)item_number(k, LOOKS);
+  }
+  __syncthreads();
+  return all;
+}
+
+// Puts each list of the `found` points in order of the blocks that they belong to.
+template <OwnedPlaces L, typename PlaceAt>
+DEV void split_found(u32 from, u32 found, PlaceAt place_at) {
+  using M = OwnedMemory<L>;
+  constexpr u32 EACH = OwnedPlaces::kEach, LIST = OwnedPlaces::kList;
+  constexpr int BITS = L.cluster == 1 ? 0 : L.cluster == 2 ? 1 : L.cluster <= 4 ? 2 : 3;
+  static_assert(L.cluster <= 8);
+#pragma unroll 1
+  for (u32 list = 0; list < (u32)L.lists(); ++list) {
+    const u32 left = found > list * LIST ? found - list * LIST : 0, size = left < LIST ? left : LIST;
+    if (L.cluster == 1 || size == 0) {
+      if (threadIdx.x <= L.cluster) M::parts(list)[threadIdx.x] = threadIdx.x == 0 ? 0 : size;
+      continue;
+    }
+    const u32 steps = (size + OwnedPlaces::kThreads - 1) / OwnedPlaces::kThreads;
+    unsigned short* const points = M::found() + list * LIST;
+    u32 point[EACH], rank[EACH], at[EACH], there = 0;
+#pragma unroll
+    for (u32 k = 0; k < EACH; ++k) {
+      const u32 item = item_number(k, steps);
+      point[k] = rank[k] = 0;
+      if (k >= steps || item >= size) continue;
+      point[k] = points[item];
+      rank[k] = block_of<L>(place_at(from + point[k])) / (u32)L.owners;
+      there |= 1u << k;
+    }
+    const u32 all = stable_order<OwnedPlaces::kWarps, BITS>(rank, there, at, M::counts(), M::totals());
+#pragma unroll
+    for (u32 k = 0; k < EACH; ++k) {
+      if ((there >> k & 1) != 0) points[at[k]] = (unsigned short)point[k];
+    }
+    if (threadIdx.x <= L.cluster)
+      M::parts(list)[threadIdx.x] =
+          threadIdx.x < L.cluster ? M::counts()[threadIdx.x * OwnedPlaces::kWarps] : all;
+    __syncthreads();
+  }
 }
 
 // Sorts the first `listed` points of the list by place.
@@ -229,26 +275,28 @@ DEV void apply_list(u32 listed, u32 from, u32 end, Take take, Join join) {
 }
 
 // All threads of a cluster call; `owner`: the cluster's number among those that share the places, `rank` the
-// block's within it. `place_at(point)` is below 2^31 or NO_PLACE.
-template <OwnedPlaces L, typename PlaceAt, typename Take, typename Join>
-DEV void take_owned_points(u32 owner, u32 rank, u32 from_item, u32 end_item, PlaceAt place_at, Take take,
-                           Join join) {
+// block's within it. Of points that `exists`, `place_at(point)` is the place, or L.places for an index out of
+// range.
+template <OwnedPlaces L, typename Exists, typename NearAt, typename PlaceAt, typename Take, typename Join>
+DEV void take_owned_points(u32 owner, u32 rank, u32 from_item, u32 end_item, Exists exists, NearAt near_at,
+                           PlaceAt place_at, Take take, Join join) {
   using M = OwnedMemory<L>;
-  constexpr u32 ALL = 0xffffffffu, STEPS = L.steps(), LISTS = STEPS * L.cluster, CHUNK = L.chunk();
-  static_assert(LISTS <= OwnedPlaces::kMostLists && STEPS <= OwnedPlaces::kMostSteps);
+  constexpr u32 ALL = 0xffffffffu, CHUNK = L.chunk(), EACH = L.lists();
+  constexpr u32 LISTS = EACH * L.cluster;
+  static_assert(LISTS <= 32);
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   u32 listed = 0;
 #pragma unroll 1
   for (u32 from = 0; from < (u32)L.points; from += L.cluster * CHUNK) {
-#pragma unroll 1
-    for (u32 step = 0; step < STEPS; ++step) find_points<L>(from + rank * CHUNK, step, owner, place_at);
+    const u32 own = from + rank * CHUNK;
+    split_found<L>(own, find_points<L>(own, owner, exists, near_at), place_at);
     meet_cluster<L>();
-    // Lane l knows the list of step l % STEPS of block l / STEPS: where this block's part of it begins, and
-    // how many points it and the lists before have for this block.
+    // Lane l knows list l % EACH of block l / EACH: where this block's part of it begins, and how many points
+    // it and the lists before have for this block.
     const u32 of_lane = lane < LISTS ? lane : 0;
-    const u32* const parts = M::parts(of_lane % STEPS) + rank;
-    const u32 begin = found_word<L>(parts, of_lane / STEPS);
-    const u32 count = lane < LISTS ? found_word<L>(parts + 1, of_lane / STEPS) - begin : 0;
+    const u32* const parts = M::parts(of_lane % EACH) + rank;
+    const u32 begin = found_word<L>(parts, of_lane / EACH);
+    const u32 count = lane < LISTS ? found_word<L>(parts + 1, of_lane / EACH) - begin : 0;
     u32 sum = count;
 #pragma unroll
     for (u32 d = 1; d < 32; d *= 2) {
@@ -262,15 +310,15 @@ DEV void take_owned_points(u32 owner, u32 rank, u32 from_item, u32 end_item, Pla
       const u32 left = all - done, room = L.room() - listed, taken = left < room ? left : room;
       for (u32 list = warp; list < LISTS; list += OwnedPlaces::kWarps) {
         const u32 behind = __shfl_sync(ALL, sum, list), size = __shfl_sync(ALL, count, list);
-        const u32 start = behind - size,
-                  at = __shfl_sync(ALL, begin, list) + list % STEPS * OwnedPlaces::kStep;
+        const u32 start = behind - size, block = list / EACH,
+                  at = __shfl_sync(ALL, begin, list) + list % EACH * OwnedPlaces::kList;
         const u32 low = start > done ? start : done, high = behind < done + taken ? behind : done + taken;
 #pragma unroll 4
         for (u32 k = low + lane; k < high; k += 32) {
-          const u32 found = at + k - start, block = list / STEPS;
-          M::list_places()[listed + k - done] = found_word<L>(M::found_places() + found, block);
-          M::list_points()[listed + k - done] =
-              from + block * CHUNK + found_half<L>(M::found_points() + found, block);
+          const u32 point = from + block * CHUNK + found_half<L>(M::found() + at + k - start, block);
+          const u32 place = place_at(point);
+          M::list_places()[listed + k - done] = place == L.places ? L.outside() : place / (u32)L.blocks();
+          M::list_points()[listed + k - done] = point;
         }
       }
       listed += taken;

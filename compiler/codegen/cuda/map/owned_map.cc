@@ -19,27 +19,30 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"elements", "owned_places", "scalar", "vectors"};
 
-// Writes the place of a point, `places` for an index out of range, or NO_PLACE.
-void WritePlaceAt(const PartContext& context, const OwnedShape& shape, PartWriter* writer) {
+// Writes which points there are, and their places: `exists`, `near_at` and `place_at` of
+// device/owned_places.cuh.
+void WritePlaces(const PartContext& context, const OwnedShape& shape, PartWriter* writer) {
   const Operand& out = context.part.operands[shape.out];
-  const std::string each = Text(shape.each) + "u";
+  const std::string each = Text(shape.each) + "u", column = "group * " + each + " + point % " + each;
   writer->Line("const auto count_point = [&](u32 point) {");
   if (!shape.walked.empty()) writer->CountLoops("point / " + each, shape.walked);
-  if (!shape.kept.empty()) writer->CountLoops("group * " + each + " + point % " + each, shape.kept);
+  if (!shape.kept.empty()) writer->CountLoops(column, shape.kept);
   writer->Line("};");
-  writer->Line("const auto place_at = [&](u32 point) -> u32 {");
-  if (shape.columns % shape.each != 0)
-    writer->Line("if (group * " + each + " + point % " + each + " >= " + Text(shape.columns) +
-                 "u) return NO_PLACE;");
-  writer->Line("count_point(point);");
-  IndexValues(context, out, "value", writer);
-  writer->Line("u32 place = point % " + each + "; bool there = true;");
-  for (size_t k = 0; k < out.indirects.size(); ++k) {
-    const std::string value = "value" + Text(k), extent = Text(out.indirects[k].extent);
-    writer->Line("there = there && " + value + " >= 0 && " + value + " < " + extent + "; place = place * " +
-                 extent + "u + (u32)" + value + ";");
+  const bool all = shape.columns % shape.each == 0;
+  writer->Line("const auto exists = [&](u32 point) { return " +
+               (all ? "true" : column + " < " + Text(shape.columns) + "u") + "; };");
+  for (const bool checked : {false, true}) {
+    writer->Line("const auto " + std::string(checked ? "place" : "near") + "_at = [&](u32 point) -> u32 {");
+    writer->Line("count_point(point);");
+    IndexValues(context, out, "value", writer);
+    writer->Line("u32 place = point % " + each + "; bool there = true;");
+    for (size_t k = 0; k < out.indirects.size(); ++k) {
+      const std::string value = "value" + Text(k), extent = Text(out.indirects[k].extent);
+      if (checked) writer->Line("there = there && " + value + " >= 0 && " + value + " < " + extent + ";");
+      writer->Line("place = place * " + extent + "u + (u32)" + value + ";");
+    }
+    writer->Line("return there ? place : " + Text(shape.layout.places) + "u; };");
   }
-  writer->Line("return there ? place : " + Text(shape.layout.places) + "u; };");
 }
 
 // The number with which any other gives that other, as an expression.
@@ -161,10 +164,10 @@ Result<PartLaunch> WriteOwned(const PartContext& context, const KernelConfigurat
   writer->Line("const u32 end = from + " + items + " < " + Text(shape.items) + "u ? from + " + items + " : " +
                Text(shape.items) + "u;");
   writer->DeclareLoops();
-  WritePlaceAt(context, shape, writer);
+  WritePlaces(context, shape, writer);
   WriteUpdates(context, shape, writer);
   writer->Line("take_owned_points<" + Aggregate("OwnedPlaces", shape.layout) +
-               ">(owner, rank, from, end, place_at, take, join);");
+               ">(owner, rank, from, end, exists, near_at, place_at, take, join);");
   PartLaunch launch;
   launch.block = OwnedPlaces::kThreads;
   launch.shared = static_cast<uint32_t>(shape.layout.shared());
