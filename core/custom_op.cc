@@ -49,9 +49,9 @@ Status TakeType(const rondo_op_type& type, uint32_t index, CustomArgument* out) 
     return Status::Error(Code::kInvalidArgument, "it gives output %u dtype %d, which does not exist", index,
                          type.dtype);
   }
-  if (type.rank < 0 || type.rank > kMaxRank) {
+  if (type.rank < 0 || type.rank > RONDO_OP_MAX_RANK) {
     return Status::Error(Code::kInvalidArgument, "it gives output %u rank %d, which is not within 0 to %d",
-                         index, type.rank, kMaxRank);
+                         index, type.rank, RONDO_OP_MAX_RANK);
   }
   out->dtype = static_cast<DType>(type.dtype);
   out->shape.rank = type.rank;
@@ -82,6 +82,10 @@ Status CheckArguments(const OpInfo& info, Span<const CustomArgument> inputs, uin
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     bool aliased = false;
     for (uint32_t k = 0; k < num_outputs; ++k) aliased |= AliasOf(op, k) == static_cast<int32_t>(i);
+    if (inputs[i].shape.rank > RONDO_OP_MAX_RANK) {
+      return Status::Error(Code::kUnsupported, "input %u has %d dimensions; custom ops take at most %d", i,
+                           inputs[i].shape.rank, RONDO_OP_MAX_RANK);
+    }
     if (inputs[i].absent && (i < op.min_inputs || aliased)) {
       return Status::Error(Code::kInvalidArgument, "the node leaves out input %u, which the op needs", i);
     }

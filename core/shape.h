@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-inline constexpr int kMaxRank = 8;
+inline constexpr int kMaxRank = 12;
 
 struct Shape {
   int rank = 0;

@@ -51,8 +51,8 @@ rondo_error* Refuse(const char* function, const void* given, const char* what) {
 }
 
 rondo_error* SizeError(const char* type) {
-  return ToError(
-      Status::Error(Code::kInvalidArgument, "%s: its size is not set; use RONDO_INIT(%s)", type, type));
+  return ToError(Status::Error(Code::kInvalidArgument,
+                               "%s: its size is not set or too small; use RONDO_INIT(%s)", type, type));
 }
 
 HostAllocator AllocatorOf(const rondo_allocator* given) {

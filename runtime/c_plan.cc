@@ -1,4 +1,6 @@
 // The C interface to plans.
+#include <algorithm>
+
 #include "formats/plan/device_memory.h"
 #include "runtime/c_handles.h"
 #include "runtime/host_memory.h"
@@ -90,7 +92,7 @@ Span<const Port> PortsOf(const rondo_plan* plan, uint32_t program, rondo_directi
   return direction == RONDO_INPUT ? data.programs[program].inputs : data.programs[program].outputs;
 }
 
-// The port must exist.
+// The port must exist. False: `port` is of a size that cannot hold it.
 bool FillPort(const rondo_plan* plan, uint32_t program, rondo_direction direction, uint32_t index,
               rondo_port* port) {
   const Port& from = PortsOf(plan, program, direction)[index];
@@ -99,7 +101,9 @@ bool FillPort(const rondo_plan* plan, uint32_t program, rondo_direction directio
   full.name = plan->ports[direction][program][index];
   full.dtype = static_cast<rondo_dtype>(buffer.dtype);
   full.rank = static_cast<uint32_t>(buffer.shape.rank);
-  for (int i = 0; i < buffer.shape.rank; ++i) full.dims[i] = buffer.shape[i];
+  if (full.rank > RONDO_PORT_DIMS && port->size < sizeof full) return false;
+  std::copy_n(buffer.shape.dims, RONDO_PORT_DIMS, full.dims);
+  full.all_dims = buffer.shape.dims;
   full.bytes = buffer.bytes;
   full.is_state = from.is_state ? 1 : 0;
   full.device = buffer.device;

@@ -151,7 +151,8 @@ typedef enum rondo_dtype {
   RONDO_E5M2 = 14
 } rondo_dtype;
 
-#define RONDO_MAX_RANK 8
+#define RONDO_MAX_RANK 12
+#define RONDO_PORT_DIMS 8
 
 typedef struct rondo_plan_options {
   size_t size;
@@ -193,15 +194,17 @@ typedef struct rondo_port {
   const char* name; /* lives as long as the plan */
   rondo_dtype dtype;
   uint32_t rank;
-  int64_t dims[RONDO_MAX_RANK]; /* 0 from `rank` on */
+  int64_t dims[RONDO_PORT_DIMS]; /* the first ones; 0 from `rank` on */
   uint64_t bytes;
   int32_t is_state; /* not 0: state of the session, optional as an input */
   uint32_t device;
+  const int64_t* all_dims; /* `rank` of them; lives as long as the plan */
 } rondo_port;
 
 /* Inputs or outputs of a program, numbered from 0. 0 when there is no such program. */
 RONDO_API uint32_t rondo_plan_port_count(const rondo_plan* plan, uint32_t program, rondo_direction direction);
-/* Fills `port`, whose size the caller has set. */
+/* Fills `port`, whose size the caller has set. A port of more than RONDO_PORT_DIMS dims takes a rondo_port
+ * with `all_dims`: older ones are refused. */
 RONDO_API rondo_error* rondo_plan_get_port(const rondo_plan* plan, uint32_t program,
                                            rondo_direction direction, uint32_t index, rondo_port* port);
 /* The port called `name`; `index` and `port` may be NULL. RONDO_NOT_FOUND when there is none. */

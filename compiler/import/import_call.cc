@@ -46,6 +46,9 @@ Status TakeAttribute(const onnx::AttributeProto& from, OpContext& c, Arena* aren
     case onnx::AttributeProto::TENSOR: {
       RONDO_ASSIGN_OR_RETURN(onnx::TensorValue value, c.host.LoadTensor(from.t()));
       if (value.missing) return Status::Error(Code::kNotFound, "the file of its data is missing");
+      if (value.shape.rank > RONDO_OP_MAX_RANK)
+        return Status::Error(Code::kUnsupported, "%d dimensions; custom ops take at most %d",
+                             value.shape.rank, RONDO_OP_MAX_RANK);
       out->kind = AttributeKind::kTensor;
       out->dtype = value.dtype;
       out->shape = value.shape;

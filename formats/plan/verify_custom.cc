@@ -1,6 +1,7 @@
 // Custom ops: their arguments, aliases and attributes, and the steps that call them.
 #include <cinttypes>
 
+#include "core/rondo_op.h"
 #include "formats/plan/verifier.h"
 #include "formats/plan/verify_internal.h"
 
@@ -11,8 +12,8 @@ namespace {
 Status VerifyDense(DType dtype, const Shape& shape, uint64_t* bytes) {
   if (static_cast<int>(dtype) >= kNumDTypes)
     return RONDO_BROKEN("dtype %d is unknown", static_cast<int>(dtype));
-  if (shape.rank < 0 || shape.rank > kMaxRank)
-    return RONDO_BROKEN("rank %d is not within 0 to %d", shape.rank, kMaxRank);
+  if (shape.rank < 0 || shape.rank > RONDO_OP_MAX_RANK)
+    return RONDO_BROKEN("rank %d is not within 0 to %d", shape.rank, RONDO_OP_MAX_RANK);
   *bytes = static_cast<uint64_t>(ByteSize(dtype));
   bool zero = false;
   for (int64_t dim : shape) {

@@ -51,6 +51,10 @@ Status PortsOf(const rondo_plan* plan, uint32_t program, rondo_direction directi
   for (uint32_t i = 0; i < count; ++i) {
     rondo_port port = RONDO_INIT(rondo_port);
     if (rondo_error* error = rondo_plan_get_port(plan, program, direction, i, &port)) return StatusOf(error);
+    if (port.rank > RONDO_PORT_DIMS)
+      return Status::Error(
+          Code::kUnsupported, "%s \"%s\" has %u dimensions: programs of buckets have at most %d",
+          direction == RONDO_INPUT ? "input" : "output", port.name, port.rank, RONDO_PORT_DIMS);
     ports->push_back({port.name, static_cast<rondo::DType>(port.dtype),
                       rondo::Shape(Span<const int64_t>(port.dims, port.rank)), port.is_state != 0});
   }

@@ -31,7 +31,7 @@ RONDO_API void rondo_buckets_destroy(rondo_buckets* buckets);
  * Allocates nothing unless it fails. */
 RONDO_API rondo_error* rondo_buckets_choose(const rondo_buckets* buckets, const rondo_tensor* inputs,
                                             size_t num_inputs, uint32_t* program);
-/* The shape of output `name` of such a run: `dims` has room for RONDO_MAX_RANK. */
+/* The shape of output `name` of such a run: `dims` has room for RONDO_PORT_DIMS. */
 RONDO_API rondo_error* rondo_buckets_output_shape(const rondo_buckets* buckets, const rondo_tensor* inputs,
                                                   size_t num_inputs, const char* name, uint32_t* rank,
                                                   int64_t* dims);

@@ -36,7 +36,7 @@ class Buckets {
     const Views in(inputs);
     return Error(rondo_buckets_choose(buckets_, in.data, in.size, program));
   }
-  // Sets `rank` and as many of `dims`, which has room for RONDO_MAX_RANK.
+  // Sets `rank` and as many of `dims`, which has room for RONDO_PORT_DIMS.
   Error OutputShape(span<const Tensor> inputs, const char* name, uint32_t* rank, int64_t* dims) const {
     const Views in(inputs);
     return Error(rondo_buckets_output_shape(buckets_, in.data, in.size, name, rank, dims));

@@ -9,7 +9,7 @@
 #include "drivers/capi/rondo_host.h"
 #include "runtime/buckets/rondo_buckets.hpp"
 #include "runtime/testing/allocation_counter.h"
-#include "tests/e2e/bucket_plan.h"
+#include "tests/e2e/plan_files.h"
 #include "tests/temporary_folder.h"
 
 namespace rondo {
@@ -86,7 +86,7 @@ TEST_F(BucketsApiTest, InputsThatDoNotFitTogetherAreRefused) {
 TEST_F(BucketsApiTest, OutputsHaveTheSizeOfTheRun) {
   Make(3, 20);
   uint32_t rank = 0;
-  int64_t dims[RONDO_MAX_RANK];
+  int64_t dims[RONDO_PORT_DIMS];
   ASSERT_FALSE(buckets_.OutputShape(inputs_, "hidden", &rank, dims));
   ASSERT_EQ(rank, 3u);
   EXPECT_EQ((std::vector<int64_t>(dims, dims + 3)), (std::vector<int64_t>{3, 20, 16}));

@@ -81,7 +81,7 @@ const Broken kBufferRules[] = {
        BufferOf(s, kX).shape[1] = int64_t{1} << 62;
      },
      "more than"},
-    {"Rank", [](Sample& s) { BufferOf(s, kX).shape.rank = 9; }, "rank 9"},
+    {"Rank", [](Sample& s) { BufferOf(s, kX).shape.rank = 13; }, "rank 13"},
     {"AlignmentZero", [](Sample& s) { BufferOf(s, kX).alignment = 0; }, "alignment 0"},
     {"AlignmentNoPowerOfTwo", [](Sample& s) { BufferOf(s, kX).alignment = 48; }, "alignment 48"},
     {"AlignmentBelowElement", [](Sample& s) { BufferOf(s, kX).alignment = 2; }, "alignment 2"},

@@ -32,7 +32,7 @@ FIELD(rondo_plan_options, read_weights, 40);
 FIELD(rondo_plan_options, name, 48);
 FIELD(rondo_plan_options, map_weights, 56);
 
-STRUCT(rondo_port, 104);
+STRUCT(rondo_port, 112);
 FIELD(rondo_port, size, 0);
 FIELD(rondo_port, name, 8);
 FIELD(rondo_port, dtype, 16);
@@ -41,6 +41,7 @@ FIELD(rondo_port, dims, 24);
 FIELD(rondo_port, bytes, 88);
 FIELD(rondo_port, is_state, 96);
 FIELD(rondo_port, device, 100);
+FIELD(rondo_port, all_dims, 104);
 
 STRUCT(rondo_requirements, 24);
 FIELD(rondo_requirements, size, 0);

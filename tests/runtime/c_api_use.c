@@ -312,7 +312,7 @@ static const char* MisuseSession(rondo_session* session) {
                "900 inputs");
   EXPECT_FAILS(rondo_session_run(session, 9, &input, 1, NULL, 0, NULL), RONDO_INVALID_ARGUMENT, "program 9");
   input.rank = RONDO_MAX_RANK + 1;
-  EXPECT_FAILS(rondo_session_run(session, 0, &input, 1, NULL, 0, NULL), RONDO_INVALID_ARGUMENT, "rank 9");
+  EXPECT_FAILS(rondo_session_run(session, 0, &input, 1, NULL, 0, NULL), RONDO_INVALID_ARGUMENT, "rank 13");
   input.rank = 1;
   input.dims = NULL;
   EXPECT_FAILS(rondo_session_run(session, 0, &input, 1, NULL, 0, NULL), RONDO_INVALID_ARGUMENT,

@@ -80,8 +80,8 @@ TEST(Npy, RefusesWithASentence) {
        Code::kCorrupt, "exceeds 2^63"},
       {File(1, "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999,)}", ""),
        Code::kCorrupt, "exceeds 2^63"},
-      {File(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", "a"), Code::kCorrupt,
-       "9 dimensions"},
+      {File(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1)}", "a"),
+       Code::kCorrupt, "13 dimensions"},
       {File(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (-1,)}", "a"), Code::kCorrupt,
        "a dimension"},
   };

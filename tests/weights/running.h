@@ -39,7 +39,7 @@ class Running {
 
  private:
   static Tensor TensorOf(const rondo_port& port, std::vector<uint8_t>* bytes) {
-    return Tensor(port.name, port.dtype, {port.dims, port.rank}, bytes->data(), bytes->size());
+    return Tensor(port.name, port.dtype, {port.all_dims, port.rank}, bytes->data(), bytes->size());
   }
   // Memory for the ports that are not state; inputs are small numbers.
   Bytes Ports(bool input) {

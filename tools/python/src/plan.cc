@@ -43,7 +43,7 @@ Port PortOf(const api::Plan& plan, uint32_t program, rondo_direction direction, 
   rondo_port port;
   Check(direction == RONDO_INPUT ? plan.GetInput(program, index, &port)
                                  : plan.GetOutput(program, index, &port));
-  return {port.name,  port.dtype,         {port.dims, port.dims + port.rank},
+  return {port.name,  port.dtype,         {port.all_dims, port.all_dims + port.rank},
           port.bytes, port.is_state != 0, port.device};
 }
 

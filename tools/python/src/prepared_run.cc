@@ -174,7 +174,7 @@ class Preparation {
     if (run_.buckets == nullptr) return port;
     Port& cut = run_.ports.emplace_back(port);
     uint32_t rank = 0;
-    int64_t dims[RONDO_MAX_RANK];
+    int64_t dims[RONDO_PORT_DIMS];
     Check(run_.buckets->OutputShape(run_.inputs, port.name.c_str(), &rank, dims));
     int64_t whole = 1, own = 1;
     for (uint32_t d = 0; d < rank; ++d) {

@@ -204,7 +204,31 @@ def qlinear_matmul(draw):
     return finish(case)
 
 
-CASES = {"Attention of ai.onnx": attention, "RotaryEmbedding": rotary_embedding,
+def many_dims(draw):
+    """9 to 12 dims, turned, added with broadcasting, cut, joined and reduced. The limit is Rondo's 12."""
+    case = Case(21)
+    rank = draw.whole(9, 12)
+    shape = [draw.pick(1, 1, 2, 2, 3) for _ in range(rank)]
+    x = case.input("x", draw.floats(*shape))
+    order = [int(axis) for axis in draw.random.permutation(rank)]
+    case.node("Transpose", [x], ["turned"], perm=order)
+    shape = [shape[axis] for axis in order]
+    other = case.input("other", draw.floats(*[extent if draw.chance() else 1 for extent in shape[draw.whole(0, 3):]]))
+    case.node("Add", ["turned", other], ["sum"])
+    axis = draw.whole(0, rank - 1)
+    case.node("Concat", ["sum", "turned"], ["joined"], axis=axis)
+    case.node("Slice", ["joined", case.constant("from", np.array([1])), case.constant("to", np.array([9])),
+                        case.constant("axis", np.array([axis]))], ["cut"])
+    case.node("Softmax", ["cut"], ["soft"], axis=draw.whole(-rank, rank - 1))
+    axes = sorted(int(axis) for axis in draw.random.choice(rank, draw.whole(1, 4), replace=False))
+    case.node(draw.pick("ReduceSum", "ReduceMax"), ["soft", case.constant("axes", np.array(axes))], ["reduced"],
+              keepdims=draw.pick(0, 1))
+    for name in ("cut", "reduced"):
+        case.as_float(name)
+    return case
+
+
+CASES = {"Attention of ai.onnx": attention, "9 to 12 dims": many_dims, "RotaryEmbedding": rotary_embedding,
          "QuantizeLinear and DequantizeLinear": quantize_dequantize, "DequantizeLinear of a weight": dequantized_weight,
          "rows of a dequantised table": rows_of_a_table,
          "MatMulInteger": matmul_integer, "ConvInteger": conv_integer, "QLinearMatMul": qlinear_matmul}
