@@ -79,7 +79,7 @@ TEST(GrowingLists, SayThatMemoryRanOutAndKeepWhatTheyHave) {
   EXPECT_EQ(GrowingList<int>::Filled(~size_t{0}, 1).size(), 0u);
 }
 
-TEST(Shapes, HaveAtMostEightExtents) {
+TEST(Shapes, HaveAtMostTwelveExtents) {
   std::vector<int64_t> dims;
   int64_t elements = 1;
   for (int rank = 0; rank <= kMaxRank + 2; ++rank) {
@@ -91,7 +91,7 @@ TEST(Shapes, HaveAtMostEightExtents) {
     if (rank < kMaxRank) elements *= rank + 2;
     dims.push_back(rank + 2);
   }
-  EXPECT_EQ((Shape{1, 2, 3, 4, 5, 6, 7, 8, 9}.rank), kMaxRank);
+  EXPECT_EQ((Shape{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}.rank), kMaxRank);
   EXPECT_EQ((Shape{4, 0, 5}.elements()), 0);
   EXPECT_EQ((Shape{4, 5}), (Shape{4, 5}));
   EXPECT_FALSE((Shape{4, 5} == Shape{4, 5, 1}));
