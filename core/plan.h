@@ -64,7 +64,6 @@ struct Buffer {
   std::string_view name;  // the model's own value name where there is one
   BufferKind kind = BufferKind::kTemporary;
   DType dtype = DType::kF32;
-  Shape shape;  // informative for temporaries; exact for inputs, outputs, state, constants
   uint64_t bytes = 0;
   uint32_t device = 0;
   uint32_t program = kNone;  // of inputs, outputs, temporaries, workspace; kNone for shared buffers
@@ -78,6 +77,7 @@ struct Buffer {
   // away.
   uint32_t aliases = kNone;
   uint32_t source = kNone;  // into PlanData::sources
+  Shape shape;  // informative for temporaries; exact for inputs, outputs, state, constants
   // kConstant only.
   WeightSource weight = WeightSource::kBytes;
   uint64_t file_offset = 0;
