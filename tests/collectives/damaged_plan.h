@@ -1,4 +1,5 @@
-// Plans in which one rank's collectives are not what the others expect, for tests that they are refused.
+// Plans in which one rank's collectives differ from those that the others expect, for tests that such plans
+// are refused.
 #pragma once
 
 #include <functional>
@@ -49,9 +50,9 @@ inline void Replace(MeshPlan& plan, uint32_t device, const std::function<void(Sy
 struct Damage {
   const char* name;
   void (*apply)(MeshPlan& plan, uint32_t device);
-  uint32_t sync_point;  // named
+  uint32_t sync_point;  // that the error names
   uint32_t source;
-  const char* text;  // said
+  const char* text;  // that the error contains
 };
 
 inline const Damage kDamages[] = {

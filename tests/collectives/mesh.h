@@ -48,7 +48,7 @@ class Mesh {
   };
   std::unique_ptr<Driver, Destroy> driver_;
   std::unique_ptr<Driver> wrapped_;
-  Runtime runtime_;  // goes before the drivers
+  Runtime runtime_;  // declared last: destroyed before the drivers
 };
 
 inline HostOptions MeshOptions(uint32_t devices) {
@@ -57,7 +57,7 @@ inline HostOptions MeshOptions(uint32_t devices) {
   return options;
 }
 
-// A plan of MakeLayers with inputs, room for its outputs, and what they must be.
+// A plan of MakeLayers with inputs, memory for its outputs, and their expected values.
 struct Layers {
   Layers(uint32_t devices, int layers, int64_t elements, bool split = false, unsigned seed = 1)
       : mesh(devices), x(elements), b(devices * elements), out(devices * elements) {
@@ -85,7 +85,7 @@ struct Layers {
   }
   Layers(const Layers&) = delete;
 
-  // Runs once, with room for outputs cleared before. Says whether all devices gave the expected bits.
+  // Clears the outputs' memory and runs once. Sets `right` if all devices gave the expected bits.
   Status Run(Session* session, bool* right, const RunOptions& options = {}) {
     for (float& value : out) value = -1;
     Status status = session->Run(0, inputs, outputs, options);

@@ -11,7 +11,7 @@
 
 namespace rondo {
 
-// A plan and what it points into. Add everything, rank by rank, then call Finish.
+// A plan and the data that it points into. Add everything, rank by rank, then call Finish.
 class MeshPlan {
  public:
   explicit MeshPlan(uint32_t devices) : devices_(devices) {}
@@ -76,7 +76,7 @@ class MeshPlan {
 //   stream 1: v = v + b (beginning with b), w = all-reduce(v) on communicator 1, v = w * 0.2
 // and out<d> = x + v. Every out is the same. `split` puts each layer in a partition of its own.
 void MakeLayers(MeshPlan* plan, int layers, int64_t elements, bool split = false);
-// What MakeLayers' plan computes: `b` has the devices' inputs one after another.
+// The results of MakeLayers' plan: `b` has the devices' inputs one after another.
 std::vector<float> LayersReference(uint32_t devices, int layers, const std::vector<float>& x,
                                    const std::vector<float>& b);
 

@@ -60,8 +60,8 @@ class HandMade {
     return v;
   }
 
-  // to[i] = sum of from[j][i] over the elements of `to`. Returns the op's number. A read as large as `to` may
-  // be written over.
+  // to[i] = sum of from[j][i] over the elements of `to`. Returns the op's number. The op may write its result
+  // over a read of the size of `to`.
   int Sum(const std::vector<int>& from, int to, const std::string& node = "") {
     Arena& arena = *program_.arena;
     LoweredOp op;
@@ -99,8 +99,8 @@ class HandMade {
     return static_cast<int>(program_.ops.size()) - 1;
   }
 
-  // Starts a collective of all of `from`, to `to` of the size that its op makes of it on `devices`. An
-  // all-reduce may work in place. Returns its number, for Wait; starts keep their order.
+  // Starts a collective of all of `from`. `to` gets the size that the collective gives on `devices` devices.
+  // An all-reduce may work in place. Returns its number, for Wait; starts keep their order.
   int Start(CollectiveOp kind, int from, int to, uint32_t devices = 2) {
     const int64_t n = Elements(kind == CollectiveOp::kReduceScatter ? to : from);
     const int64_t other = kind == CollectiveOp::kReduceScatter ? Elements(from) : Elements(to);
@@ -173,7 +173,7 @@ class HandMade {
   LoweredProgram program_;
 };
 
-// Ops as they stand, for Reorder and what takes an order.
+// The ops in the program's order, for Reorder and functions that take an order.
 inline std::vector<int> GivenOrder(const LoweredProgram& program) {
   std::vector<int> order(program.ops.size());
   std::iota(order.begin(), order.end(), 0);

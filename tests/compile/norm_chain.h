@@ -1,5 +1,5 @@
-// NormChain: a model of a few all-reduces, each with a residual and a norm behind it, for ranks whose norms
-// are scaled differently, so that each gives the next sum something else.
+// NormChain: a model with a few all-reduces, each followed by a residual and a norm. Ranks scale their norms
+// differently, so that each gives a different summand to the next sum.
 #pragma once
 
 #include <cstdint>
@@ -90,7 +90,8 @@ class NormChainModel : public ModelMaker {
   NormChain chain_;
 };
 
-// The plan of a chain for a target ("host", "cuda:sm_90a"), all ranks together, or why there is none.
+// The plan of a chain for a target ("host", "cuda:sm_90a"), all ranks together, or the reason why there is
+// none.
 inline Result<CompiledPlan> CompileNormChain(const NormChain& chain, const std::string& target) {
   const TemporaryFolder folder;
   for (uint32_t rank = 0; rank < chain.ranks; ++rank)

@@ -1,5 +1,5 @@
-// A model of two layers for several devices, written by hand: up and down products whose weights are shared
-// out, an all-reduce after each, and a gather of columns at the end. And its twin for one device.
+// A model of two layers for several devices, written by hand: up and down matmuls with sharded weights, an
+// all-reduce after each layer, and a gather of columns at the end. And its twin for one device.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace rondo {
 inline constexpr int64_t kRows = 4, kWidth = 64, kHidden = 128;
 inline constexpr int kLayers = 2;
 
-// How a model comes to the compiler.
+// The form in which the compiler gets a model.
 enum class Sharing {
   kTwin,        // for one device: no collectives
   kAttributes,  // whole weights with `rondo.shard`
@@ -27,8 +27,8 @@ struct TensorParallel {
   int64_t rank = 0;  // kFiles only
 };
 
-// Numbers in [-1/8, 1/8) that depend on the seed alone; rows x columns, of which [first, first + count) are
-// kept along axis `axis`.
+// Numbers in [-1/8, 1/8) that depend on the seed alone: a matrix of rows x columns, of which [first, first +
+// count) along axis `axis` are returned.
 inline std::vector<float> Weight(uint32_t seed, int64_t rows, int64_t columns, int axis, int64_t first,
                                  int64_t count) {
   std::vector<float> out;
@@ -60,7 +60,7 @@ class TensorParallelModel : public ModelMaker {
     Collective("AllGather", "columns", "y")->mutable_attribute(0)->set_i(-1);
     Output("y");
     if (options.sharing == Sharing::kTwin) {
-      // The twin's collectives are nothing but names.
+      // The twin's collectives become Identity nodes.
       for (onnx::NodeProto& node : *graph()->mutable_node()) {
         if (node.domain().empty()) continue;
         node.set_op_type("Identity");
@@ -88,7 +88,7 @@ class TensorParallelModel : public ModelMaker {
     return "x" + n;
   }
 
-  // A collective; its first attribute is `axis`, of no account to an all-reduce.
+  // A collective. Its first attribute is `axis`, which an all-reduce ignores.
   onnx::NodeProto* Collective(const std::string& op, const std::string& from, const std::string& to) {
     onnx::NodeProto* node = Node(op, {from}, {to});
     node->set_domain("com.microsoft");

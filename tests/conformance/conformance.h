@@ -1,5 +1,5 @@
-// Conformance: one device of the driver under test, for one test. What a test takes through it is given back
-// in the end, and then nothing may be held.
+// Conformance: one device of the driver under test, for one test. At its end it frees everything that the
+// test took through it, and the driver must then hold nothing.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,11 +12,11 @@
 #include "tests/conformance/driver_under_test.h"
 #include "tests/host/kernel_plan.h"
 
-// Skips the test, with the driver's reason, where it lacks Feature::`feature`.
+// Skips the test, with the driver's reason, if the driver lacks Feature::`feature`.
 #define NEEDS(feature)                                                                         \
   if (const std::string needs_lack = GetParam()->Lacks(Feature::feature); !needs_lack.empty()) \
   GTEST_SKIP() << GetParam()->name() << " lacks " #feature ": " << needs_lack
-// The same where its DriverInfo says that it does not have something.
+// Skips the test if the driver's DriverInfo has `has` unset.
 #define NEEDS_OF_INFO(has, what) \
   if (!(has)) GTEST_SKIP() << GetParam()->name() << ": its DriverInfo has no " what
 
@@ -26,7 +26,7 @@ using Floats = std::vector<float>;
 
 // Kernels that every driver runs.
 struct SimpleKernels {
-  // Of `elements` floats: (a, b, out = a + b) and (a, b, out = a * b).
+  // Over `elements` floats: (a, b, out = a + b) and (a, b, out = a * b).
   explicit SimpleKernels(int64_t elements);
 
   static constexpr int64_t kTable = 10, kPicks = 4;
@@ -43,10 +43,10 @@ class Conformance : public testing::TestWithParam<DriverUnderTest*> {
 
   void SetUp() override { Open(1); }
   void TearDown() override;
-  // Skips the test where the machine cannot have the driver.
+  // Skips the test if the driver cannot be made on this machine.
   void Open(uint32_t devices, const OpRegistry* ops = nullptr);
 
-  // Memory with `bytes` bytes of `data`, or as it comes.
+  // Memory with `bytes` bytes of `data`, or uninitialised.
   DeviceAddress Take(uint64_t bytes, uint64_t alignment = 256);
   template <typename T>
   DeviceAddress Put(const std::vector<T>& data) {
@@ -59,7 +59,7 @@ class Conformance : public testing::TestWithParam<DriverUnderTest*> {
     ExpectOk(device_->CopyIn(to, data.data(), data.size() * sizeof(T), stream_));
     Sync();
   }
-  // What is there once all work of `stream` (null: stream_) is done.
+  // The elements there once all work of `stream` (null: stream_) is done.
   template <typename T = float>
   std::vector<T> Get(DeviceAddress from, size_t elements = kElements, Stream* stream = nullptr) {
     std::vector<T> values(elements);
@@ -73,13 +73,13 @@ class Conformance : public testing::TestWithParam<DriverUnderTest*> {
   Status Synchronize(uint32_t* step) { return device_->Synchronize(stream_, step); }
   static void ExpectOk(const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); }
 
-  // With code of this driver; null, and the test fails, if it cannot be loaded.
+  // Loads the kernels with this driver's code. Null, and the test fails, if that fails.
   Module* Load(KernelPlan& plan);
   void Launch(Module* module, uint32_t kernel, const std::vector<DeviceAddress>& addresses, uint32_t step = 0,
               Stream* stream = nullptr) {
     ExpectOk(device_->Launch(module, kernel, addresses, stream == nullptr ? stream_ : stream, step));
   }
-  // What `work` gives stream_ to do, as a graph.
+  // Records the work that `work` gives stream_, as a graph.
   template <typename Work>
   Graph* Record(Work work) {
     ExpectOk(device_->BeginRecord(stream_));
@@ -110,7 +110,7 @@ class Conformance : public testing::TestWithParam<DriverUnderTest*> {
 // 0, 1, 2, ... times `factor`.
 Floats Counting(float factor, size_t elements = 1000);
 
-// Makes the tests of `Suite` tests of these drivers of the program.
+// Runs the tests of `Suite` for each of these drivers.
 #define CONFORMANCE_SUITE_OF(Suite, drivers)                                                           \
   INSTANTIATE_TEST_SUITE_P(Of, Suite, testing::ValuesIn(drivers),                                      \
                            [](const testing::TestParamInfo<::rondo::test::DriverUnderTest*>& driver) { \

@@ -10,7 +10,7 @@ namespace rondo::test {
 
 class CudaUnderTest : public DriverUnderTest {
  public:
-  // `shares`: ranks are all on GPU 0.
+  // `shares`: all ranks are on GPU 0.
   explicit CudaUnderTest(bool shares) : shares_(shares) {}
   bool shares_device() const override { return shares_; }
   std::string Lacks(Feature feature) const override {
@@ -36,7 +36,7 @@ class CudaUnderTest : public DriverUnderTest {
   }
   void Destroy(Driver* driver) override { DestroyCudaDriver(driver); }
   std::shared_ptr<void> AddCode(PlanData* plan) override { return std::make_shared<MachineCode>(plan); }
-  // A launch that is not the one that was compiled.
+  // Changes the launch so that it does not match the compiled one.
   void Spoil(PlanData* plan, std::vector<Kernel>*, Arena& arena) override {
     std::vector<CodeModule> modules(plan->modules.begin(), plan->modules.end());
     std::vector<KernelBinary> binaries(modules[0].binaries.begin(), modules[0].binaries.end());

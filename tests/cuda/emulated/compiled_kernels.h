@@ -1,6 +1,6 @@
-// Where the emulated libnvrtc leaves translated kernels, and how the emulated libcuda finds them: an image is
-// an ELF image made by hand, which the compiler and loader check as any other, with the path of a shared
-// library behind it.
+// The images that link the emulated libnvrtc to the emulated libcuda: an ELF image made by hand, which
+// compiler and loader check like any other, followed by the path of the shared library with the translated
+// kernels.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace rondo::emulated {
 
-// Before the path; a zero behind it.
+// Stands before the path; a zero byte ends the path.
 inline constexpr char kPathMark[] = "rondo emulated kernel: ";
 
-// The path behind an ELF image whose section headers are last and that has a byte behind it; null if none is
-// there.
+// The path behind an ELF image whose section headers are last. At least one byte must follow the image. Null
+// if there is no path.
 inline const char* PathBehind(const void* image) {
   const auto* bytes = static_cast<const char*>(image);
   if (std::memcmp(bytes, "\177ELF", 4) != 0) return nullptr;

@@ -1,5 +1,5 @@
-// Fiber: a stack of its own that runs until it says so, on the thread that resumes it. The threads of a
-// kernel are fibers: thousands of them meet at barriers, which threads of the operating system do too slowly.
+// Fiber: a stack that runs on the thread that resumes it, until it suspends itself. The threads of a kernel
+// are fibers: thousands of them meet at barriers, for which threads of the operating system are too slow.
 #pragma once
 
 #include <setjmp.h>
@@ -9,8 +9,8 @@
 
 namespace rondo::emulated {
 
-// Made once and used for one job after another; a job that is not complete when the fiber goes away is
-// dropped, with whatever its stack held.
+// Made once and used for one job after another. Destroying a fiber drops an incomplete job with everything on
+// its stack.
 class Fiber {
  public:
   Fiber();
@@ -18,13 +18,13 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // What the next Resume begins.
+  // Sets the job that the next Resume begins.
   void Start(void (*job)(void*), void* argument);
-  // Runs the job until it suspends itself or is complete; whether it is complete.
+  // Runs the job until it suspends itself or is complete. Returns whether it is complete.
   bool Resume();
-  // Of the fiber that runs, inside its job: back to who resumed it.
+  // Called inside the running fiber's job: returns to the caller of Resume.
   void Suspend();
-  // Forgets a job that is suspended.
+  // Drops a suspended job.
   void Drop();
 
  private:

@@ -1,4 +1,4 @@
-// Inline PTX as text: what its statements and their arguments are.
+// Inline PTX as text, parsed into statements and their arguments.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct PtxArgument {
   enum Kind {
     kOperand,    // %3: number
     kRegister,   // a register that the text declares: name
-    kImmediate,  // 16, 0xea, 1.0: number, of a float its bits
+    kImmediate,  // 16, 0xea, 1.0: number; of a float, its bits
     kList,       // {a, b}
     kAddress,    // [a], [a, {x, y}]
     kNothing,    // _
@@ -34,7 +34,7 @@ struct PtxStatement {
   bool Has(const char* part) const;
 };
 
-// What runs it is not looked for yet. Declarations of registers are left out.
+// Parses the text; `run` is not set yet. Declarations of registers are left out.
 std::vector<PtxStatement> ParsePtx(const std::string& text);
 
 // Null if the emulator does not know the instruction.

@@ -1,5 +1,5 @@
-// PtxThread: a thread at a piece of inline PTX: its operands, the registers that the text declares, the
-// machine.
+// PtxThread: a thread that executes a piece of inline PTX: its operands, the registers that the text
+// declares, the machine.
 #pragma once
 
 #include <cstring>
@@ -21,7 +21,7 @@ class PtxThread {
   const simt::Operand* const operands;
   const size_t count;
 
-  // Of an operand, register or immediate.
+  // The value of an operand, register or immediate.
   uint64_t Get(const PtxArgument& argument) const;
   void Set(const PtxArgument& argument, uint64_t value);
   uint32_t Word(const PtxArgument& argument) const { return static_cast<uint32_t>(Get(argument)); }
@@ -36,17 +36,17 @@ class PtxThread {
     std::memcpy(&bits, &value, sizeof bits);
     Set(argument, bits);
   }
-  // The same operand of another lane, which is at the same text.
+  // The same operand of another lane, which executes the same text.
   const simt::Operand& Of(uint32_t lane, const PtxArgument& argument) const;
 
  private:
   std::map<std::string, uint64_t> registers_;
 };
 
-// Writes to where an operand of an `asm` goes.
+// Writes to the destination of an `asm` operand.
 void Write(const simt::Operand& operand, uint64_t value);
 
-// The instructions that are known, by the beginning of their names; the longest that fits is meant.
+// The known instructions, by the beginning of their names; the longest match counts.
 struct PtxRow {
   const char* begins;
   PtxFunction run;
@@ -54,10 +54,10 @@ struct PtxRow {
 extern const PtxRow kScalarInstructions[], kMemoryInstructions[],
     kMatrixInstructions[];  // a null name ends each
 
-// f16 (bf16 = false) and bf16, as bits, to float and back, to the nearest even.
+// Convert f16 (bf16 = false) and bf16, as bits, to float and back; rounded to the nearest even.
 float WidenHalf(uint16_t bits, bool bf16);
 uint16_t NarrowToHalf(float value, bool bf16);
-// Of FP8, E5M2 or E4M3; to the nearest even, at most the greatest number.
+// The same for FP8, E5M2 or E4M3; larger numbers become the greatest number.
 float WidenFp8(uint8_t bits, bool e5m2);
 uint8_t NarrowToFp8(float value, bool e5m2);
 

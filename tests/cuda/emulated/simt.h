@@ -1,6 +1,10 @@
-// What translated kernels (translate.h) are compiled against: CUDA C++'s words for threads, shared memory and
-// what threads of a warp do together, as g++ compiles them for the CPU. Everything that needs other threads
-// goes through a `Machine`, which the emulator hands in; inline PTX goes to it as text with its operands.
+// The header for translated kernels (translate.h): CUDA C++'s keywords and functions for threads, shared
+// memory and operations of a warp's threads, so that g++ compiles them for the CPU. Every operation that
+// needs other threads goes through a `Machine`, which the emulator passes in. Inline PTX goes to it as text
+// with its operands.
+//
+// A kernel becomes a shared library of its own. The library's uninitialised variables are its functions'
+// shared memory; the machine fills them and, for the blocks of a cluster, swaps them.
 //
 // A kernel becomes a shared library of its own. Its uninitialised variables are those of functions in shared
 // memory, which the machine fills and, for blocks of a cluster, exchanges.
@@ -21,14 +25,14 @@ struct Dim {
   unsigned x = 1, y = 1, z = 1;
 };
 
-// What a kernel's code may ask of the thread that runs it. The machine has more (fiber.h).
+// The view of a kernel's code of its own thread. The machine has more (fiber.h).
 struct ThreadView {
   Dim thread, block, block_size, grid;
   char* dynamic_shared = nullptr;
 };
 
-// An operand of inline PTX: its constraint ('r', 'l', 'h', 'f' or 'n'), its value, and where what is written
-// goes, null if it is only read.
+// An operand of inline PTX: its constraint ('r', 'l', 'h', 'f' or 'n'), its value, and the destination of its
+// result, null if it is only read.
 struct Operand {
   char kind;
   void* to;
@@ -48,13 +52,14 @@ enum class WarpOp {
   kAny
 };
 
-// What the emulator does for a kernel; all of the calling thread.
+// Services of the emulator for a kernel, all for the calling thread.
 class Machine {
  public:
   virtual void SyncThreads() = 0;
-  // Whether it is not 0 in any thread of the block.
+  // Whether `predicate` is true in any thread of the block.
   virtual bool SyncThreadsOr(bool predicate) = 0;
-  // What the lanes of `mask` do together with a word of each; `lane`: the other lane, or the exclusive or.
+  // An operation of the lanes of `mask` on one word of each; `lane`: the other lane, or the mask of the
+  // exclusive or.
   virtual uint64_t Together(WarpOp op, uint32_t mask, uint64_t value, uint32_t lane) = 0;
   virtual size_t SharedAddress(const void* p) = 0;
   virtual void Ptx(const char* text, std::initializer_list<Operand> operands) = 0;
@@ -63,7 +68,7 @@ class Machine {
   ~Machine() = default;
 };
 
-// A kernel of a library, and how it is called with the addresses of its parameters.
+// A kernel of a library, and the function that calls it with the addresses of its parameters.
 struct KernelEntry {
   const char* name;
   void (*call)(void* const* params);
@@ -72,7 +77,7 @@ struct KernelEntry {
   unsigned cluster;  // blocks
 };
 
-// What a library exports as `simt_library`.
+// The object that a library exports as `simt_library`.
 struct Library {
   char* shared() const { return (char*)(((uintptr_t)shared_begin + 127) / 128 * 128); }
   size_t shared_bytes() const {
@@ -91,7 +96,7 @@ struct Library {
 
 #ifdef SIMT_KERNELS  // the rest is for kernels alone
 
-// Where initialised variables are: those that are not are shared memory's.
+// Puts these into the section of initialised variables: uninitialised ones are shared memory.
 static simt::Machine* simt_machine __attribute__((section(".data"))) = nullptr;
 static simt::ThreadView* simt_thread __attribute__((section(".data"))) = nullptr;
 
@@ -141,7 +146,7 @@ static inline To simt_bits(From from) {
   std::memcpy(&to, &from, sizeof from);
   return to;
 }
-// The other way: the first bytes.
+// The inverse: takes the first bytes.
 template <typename To>
 static inline To simt_bits_back(uint64_t from) {
   To to;
@@ -155,7 +160,7 @@ static inline unsigned __float_as_uint(float x) { return simt_bits<unsigned>(x);
 static inline double __longlong_as_double(long long x) { return simt_bits<double>(x); }
 static inline long long __double_as_longlong(double x) { return simt_bits<long long>(x); }
 static inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-#define __expf simt_expf  // math.h has one of that name
+#define __expf simt_expf  // math.h has a function of that name
 static inline float simt_expf(float x) { return std::exp(x); }
 static inline float __fdividef(float a, float b) { return a / b; }
 static inline int __float2int_rz(float x) {

@@ -1,10 +1,10 @@
-// SimtMachine: runs kernels of translated libraries, cluster after cluster, each thread a fiber, on the
-// calling thread.
+// SimtMachine: runs kernels of translated libraries on the calling thread, cluster after cluster. Each thread
+// of a kernel is a fiber.
 //
-// What CUDA leaves open is an order here (Order): which warps go first, and when copies and matrix
-// instructions that were begun take place. A kernel that is right is so in each. What is wrong and can be
-// seen (threads that wait for ever, lanes that meet at different instructions, shared memory beyond what the
-// launch gave) ends the launch with a sentence.
+// Order chooses among the orders that CUDA allows: which warps run first, and when asynchronous copies and
+// matrix instructions happen. A correct kernel gives the same results in each. A visible fault (threads that
+// wait for ever, lanes that meet at different instructions, access beyond the launch's shared memory) ends
+// the launch with a sentence.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@
 
 namespace rondo::emulated {
 
-// Where a block's rank in its cluster begins in a shared address.
+// The first bit of the block's rank in its cluster within a shared address.
 inline constexpr uint32_t kBlockShift = 24;
 
 enum class Order {
-  kEarly,  // warps from the first on; what is begun is done at once
-  kLate,   // warps from the last on; what is begun is done when nobody can go on without it
+  kEarly,  // the first warps run first; asynchronous operations complete at once
+  kLate,   // the last warps run first; asynchronous operations complete when no thread can continue otherwise
 };
 
 struct LaunchShape {
@@ -39,36 +39,36 @@ class SimtMachine final : public simt::Machine {
   SimtMachine(const SimtMachine&) = delete;
   SimtMachine& operator=(const SimtMachine&) = delete;
 
-  // "" or what went wrong. `params`: the addresses of the kernel's parameters.
+  // Returns "" or the fault. `params`: the addresses of the kernel's parameters.
   std::string Run(const simt::Library& library, const simt::KernelEntry& kernel, const LaunchShape& launch,
                   void* const* params);
 
-  // simt::Machine.
+  // Overrides of simt::Machine.
   void SyncThreads() override;
   bool SyncThreadsOr(bool predicate) override;
   uint64_t Together(simt::WarpOp op, uint32_t mask, uint64_t value, uint32_t lane) override;
   size_t SharedAddress(const void* p) override;
   void Ptx(const char* text, std::initializer_list<simt::Operand> operands) override;
 
-  // For instructions (ptx_*.cc). All of the thread that runs.
+  // For instructions (ptx_*.cc), all on behalf of the running thread.
   Thread& current() { return *current_; }
   Cluster& cluster() { return cluster_; }
   bool late() const { return order_ == Order::kLate; }
-  // `bytes` of shared memory at an address of the cluster. Never null: of what is not there, a place that
-  // nothing reads, and the launch fails.
+  // The address of `bytes` of shared memory at an address of the cluster. Never null: for memory that does
+  // not exist it is a place that nothing reads, and the launch fails.
   char* Shared(uint32_t address, size_t bytes);
-  // Ends the launch.
+  // Fails the launch.
   void Fail(const std::string& why);
   void WaitFor(const Wait& wait);
-  // Whether this thread was the last of `mask`'s lanes to come to `what`. The others return once the last has
-  // called Part.
+  // Returns whether this thread was the last of `mask`'s lanes to reach `what`. The other lanes return once
+  // the last has called Part.
   bool Meet(const void* what, const char* name, uint32_t mask);
   void Part(uint32_t mask);
   void Barrier(uint32_t number, uint32_t count);
   void ArriveAtBarrier(uint32_t number, uint32_t count);  // without waiting for the others
   void ArriveAtCluster();
   void WaitForCluster();
-  // Copies of TMA: now, or later.
+  // Starts a TMA copy, which happens now or later, by the order.
   void Begin(std::function<void()> copy);
 
  private:
@@ -90,7 +90,7 @@ class SimtMachine final : public simt::Machine {
   void* const* params_ = nullptr;
   uint32_t shared_bytes_ = 0;
   Cluster cluster_;
-  Block* entered_ = nullptr;  // whose static shared memory is in the library's section
+  Block* entered_ = nullptr;  // the block whose static shared memory is in the library's section
   Thread* current_ = nullptr;
   std::string failure_;
   std::vector<std::unique_ptr<Fiber>> fibers_;

@@ -1,5 +1,5 @@
-// The threads of a kernel that run now, one cluster at a time: what each is waiting for, and what those of a
-// warp, a warpgroup, a block and a cluster have in common. Plain data; simt_machine.h works on it.
+// The running threads of a kernel, one cluster at a time: what each waits for, and the state that a warp, a
+// warpgroup, a block and a cluster share. Plain data; simt_machine.h works on it.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ namespace rondo::emulated {
 struct Block;
 struct Warp;
 
-// What a thread waits for, if it does; `what` is for who reads of a deadlock.
+// The condition that a thread waits for; `what` is its name in the report of a deadlock.
 struct Wait {
   const char* what = nullptr;
-  const uint64_t* counter = nullptr;  // until it is another than `was`
+  const uint64_t* counter = nullptr;  // waits until it differs from `was`
   uint64_t was = 0;
-  uint32_t barrier = 0;  // or, without a counter: until this mbarrier's phase of that parity is complete
+  uint32_t barrier = 0;  // without a counter: waits until this mbarrier's phase of that parity is complete
   bool parity = false;
 };
 
@@ -33,17 +33,17 @@ struct Thread {
   bool done = false, waits = false;
   Wait wait;
   Fiber* fiber = nullptr;
-  uint64_t cluster_phase = 0;  // of the cluster's barrier, when it arrived there
-  // cp.async: copies that no group has yet, and groups that nobody has waited for.
+  uint64_t cluster_phase = 0;  // the cluster barrier's phase at this thread's arrival
+  // cp.async: copies that are in no group yet, and groups that no thread has waited for.
   using Copies = std::vector<std::function<void()>>;
   Copies open_copies;
   std::deque<Copies> copy_groups;
-  // wgmma: how many it began, and how many when it committed each group that it has not waited for.
+  // wgmma: the number of instructions begun, and that number at the commit of each group not yet waited for.
   uint64_t wgmma_begun = 0;
   std::deque<uint64_t> wgmma_groups;
 };
 
-// Lanes that came to something which lanes do together. The last one does it for all.
+// Lanes that have reached a common operation. The last one computes it for all.
 struct Meeting {
   const void* what = nullptr;  // an operation, or an instruction's text
   uint32_t mask = 0, came = 0;
@@ -53,20 +53,20 @@ struct Warp {
   Thread* threads = nullptr;
   uint32_t lanes = 0;
   std::vector<Meeting> meetings;
-  uint64_t met[32] = {};     // how often, by lane
-  uint64_t values[32] = {};  // of lanes that came, then what each gets
+  uint64_t met[32] = {};     // number of meetings, by lane
+  uint64_t values[32] = {};  // the arrived lanes' values, then each lane's result
   uint32_t others[32] = {};
   const simt::Operand* operands[32] = {};
 };
 
-// Four warps and the instructions of wgmma that they began, which run when somebody waits for them.
+// Four warps and the wgmma instructions that they began, which run when a thread waits for them.
 struct Warpgroup {
   const char* what = nullptr;
   uint32_t came = 0;
   uint64_t met = 0;
   std::vector<std::vector<simt::Operand>> operands{128};
   std::deque<std::function<void()>> begun;
-  uint64_t run = 0;  // so many have been run, before those in `begun`
+  uint64_t run = 0;  // number of instructions already run, before those in `begun`
 };
 
 struct NamedBarrier {
@@ -78,7 +78,7 @@ struct NamedBarrier {
 struct Block {
   uint32_t rank = 0;  // in its cluster
   char* dynamic_shared = nullptr;
-  std::vector<char> static_shared;  // while another block's lies in the library's section
+  std::vector<char> static_shared;  // holds it while another block's is in the library's section
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<Warpgroup> groups;
@@ -89,8 +89,8 @@ struct Block {
 struct Cluster {
   std::vector<std::unique_ptr<Block>> blocks;
   uint32_t came = 0, live = 0;
-  uint64_t passed = 0;                       // of its barrier
-  std::deque<std::function<void()>> copies;  // of TMA, begun and on their way
+  uint64_t passed = 0;                       // passes of its barrier
+  std::deque<std::function<void()>> copies;  // TMA copies in flight
 };
 
 }  // namespace rondo::emulated

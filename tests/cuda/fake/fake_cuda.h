@@ -1,14 +1,14 @@
 // A libcuda.so.1 without a GPU: the functions that drivers/cuda opens, over host memory, with failures on
-// request. Faults of kernels end every context of the process, as they do with NVIDIA's own. A program that
-// links it has it in place before the driver looks for the real one.
+// request. A kernel's fault ends every context of the process, as with NVIDIA's library. A program that links
+// it has loaded it before the driver looks for the real one.
 //
-// Work is as late as CUDA allows: what is enqueued runs, in order, when somebody waits. Sources in
-// page-locked memory are read then and not before; other sources are read at once, as CUDA does. Copies must
-// stay within a block of their device, calls need their device's context, captured streams refuse what CUDA
+// Work runs as late as CUDA allows: enqueued work runs, in order, when a thread waits for it. Sources in
+// page-locked memory are read only then; other sources are read at once, as in CUDA. Copies must stay within
+// a block of their device, calls need their device's context, and captured streams refuse the calls that CUDA
 // refuses.
 //
-// For programs of their own, the environment sets the machine: RONDO_FAKE_CUDA="devices=0", "version=11080",
-// "init=100" (an error of cuInit), "capability=80", in one text separated by commas.
+// For programs of their own, an environment variable sets the machine: RONDO_FAKE_CUDA="devices=0",
+// "version=11080", "init=100" (an error of cuInit), "capability=80", in one text separated by commas.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@
 
 #define RONDO_FAKE_API __attribute__((visibility("default")))
 
-// Told when a function of a fake begins (1) and ends (0), if the program has it: what happens between is not
-// the library's doing.
+// Called when a function of a fake begins (1) and ends (0), if the program defines it: the library under test
+// does not cause the calls and allocations in between.
 extern "C" __attribute__((weak)) void rondo_fake_works(int begins);
 
 namespace rondo::fake_cuda {
@@ -38,26 +38,28 @@ struct Working {
 };
 
 struct Machine {
-  int version = 13000;  // as cuDriverGetVersion says
+  int version = 13000;  // the result of cuDriverGetVersion
   int devices = 2;
   int init_error = 0;
   int major = 9, minor = 0;
   uint64_t device_bytes = 1 << 30;
-  int block_shared = 227 << 10;                          // bytes that a block can have
-  int function_threads = 1024, function_registers = 32;  // as cuFuncGetAttribute says of every function
+  int block_shared = 227 << 10;                          // the most bytes of a block
+  int function_threads = 1024, function_registers = 32;  // cuFuncGetAttribute's results for every function
   int processors = 132;
-  // Work of streams that share one of a GPU's queues is done in the order in which it came, whatever it waits
-  // for; streams, and each further branch of a graph, take them in turns. 0: a queue each.
+  // The number of hardware queues of a GPU. Work of streams that share a queue runs in the order in which it
+  // was added, even if other work could go first. Streams, and each further branch of a graph, get queues in
+  // turn. 0: each has its own queue.
   uint64_t queues = 0;
-  // Whether GPUs say that they reach each other's memory, and whether what they write there arrives.
+  // Whether GPUs report that they reach each other's memory, and whether their writes there arrive.
   bool peers = true, peers_arrive = true;
-  // What a loaded module and a node of an instantiated graph take of free device memory, each kind in steps.
+  // The free device memory that a loaded module and a node of an instantiated graph take, each kind rounded
+  // up in steps.
   uint64_t module_bytes = 0, node_bytes = 0;
 };
 RONDO_FAKE_API void SetMachine(const Machine& machine);
 
-// A kernel of any module: the bytes of each parameter, and what it does when its turn comes with the words of
-// all of them. What it returns is the error that ends its context, 0: none, or kNotYet.
+// A kernel of any module: the bytes of each parameter, and the function that runs when its turn comes, with
+// the words of all parameters. It returns the error that ends its context, 0 for none, or kNotYet.
 struct Kernel {
   std::vector<size_t> params;
   std::function<int(const std::vector<uint64_t>& params)> run;
@@ -66,7 +68,7 @@ RONDO_FAKE_API void SetKernel(const std::string& name, Kernel kernel);
 RONDO_FAKE_API void RemoveKernel(const std::string& name);
 RONDO_FAKE_API Machine GetMachine();
 
-// Or images bring their kernels: what a launch of one does with the addresses of its parameters.
+// Images may also bring their own kernels: a launch calls one with the addresses of its parameters.
 struct LaunchShape {
   unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, shared_bytes = 0;
 };
@@ -74,14 +76,14 @@ struct LoadedKernel {
   std::vector<size_t> params;
   std::function<int(const LaunchShape& launch, void* const* params)> run;
 };
-// Asked for each image that is loaded; the kernels it has, by name, none of an image that it does not know.
+// Called for each loaded image. Returns its kernels by name, none for an unknown image.
 using Loader = std::function<std::map<std::string, LoadedKernel>(const void* image)>;
 RONDO_FAKE_API void SetLoader(Loader loader);
 
-// What images of other fakes begin with. Those of plans are ELF images or PTX.
+// The first bytes of other fakes' images. Images of plans are ELF images or PTX.
 inline constexpr char kImage[] = "fake";
 
-// What programs hold now.
+// The objects that programs hold now.
 struct Balance {
   int64_t contexts = 0, modules = 0, streams = 0, events = 0, graphs = 0, blocks = 0, bytes = 0,
           host_blocks = 0;
@@ -89,23 +91,23 @@ struct Balance {
 };
 RONDO_FAKE_API Balance Held();
 
-// Copies between a host and a device so far, by where the host's bytes lay.
+// The number of copies between host and device so far, by the kind of host memory.
 struct HostCopies {
   uint64_t ordinary = 0, page_locked = 0;
   friend bool operator==(const HostCopies&, const HostCopies&) = default;
 };
 RONDO_FAKE_API HostCopies CountHostCopies();
 
-// Calls so far that give or take memory, or load code, and came when work of a device waited for work that
-// nobody had added yet, a collective for another rank. CUDA may hang then: such a call waits for the device
-// and keeps others from adding work.
+// The number of calls so far that allocate or free memory, or load code, while a device's work waited for
+// work that nobody had added yet (a collective of another rank). CUDA may hang then: such a call waits for
+// the device and keeps others from adding work.
 RONDO_FAKE_API uint64_t CountStalls();
 
-// Graphs, and copies to the host, that were put behind work of their stream that had not been done.
+// The number of graphs, and of copies to the host, that were added to a stream with unfinished work.
 RONDO_FAKE_API uint64_t CountQueued();
 
 inline constexpr uint64_t kNoCall = ~uint64_t{0};
-// Counts calls that can fail, from 0 on, and fails the `fail`-th with `error`.
+// Counts calls that can fail, from 0, and fails the `fail`-th with `error`.
 RONDO_FAKE_API void Arm(uint64_t fail, int error);
 struct Count {
   uint64_t calls = 0;
@@ -114,21 +116,21 @@ struct Count {
 };
 RONDO_FAKE_API Count Disarm();
 
-// Whether a block of any device holds the byte there, or ends there.
+// Whether a block of any device contains the address or ends there.
 RONDO_FAKE_API bool IsMemory(uint64_t address);
 
-// For other fakes: adds work to a stream, or to the graph that it records. What it returns is as of
-// Kernel::run, or kNotYet: it waits for work of other devices, and is called again. Returns an error of CUDA.
+// For other fakes: adds work to a stream, or to the graph that it records. The work returns the same as
+// Kernel::run; on kNotYet it waits for work of other devices and is called again. Returns an error of CUDA.
 inline constexpr int kNotYet = -1;
 RONDO_FAKE_API int AddWork(void* stream, std::function<int()> work);
-// Lets work that has waited be looked at again.
+// Makes waiting work be tried again.
 RONDO_FAKE_API void Wake();
-// A call of theirs takes memory of a device's (CountStalls).
+// Tells that a call of another fake allocates device memory (CountStalls).
 RONDO_FAKE_API void TakeMemory();
-// Of the context that the calling thread has pushed last.
+// The device of the context that the calling thread pushed last.
 RONDO_FAKE_API int CurrentDevice();
 
-// A new process, as far as this library is concerned: contexts work again.
+// Makes contexts work again, as in a new process.
 RONDO_FAKE_API void Heal();
 
 }  // namespace rondo::fake_cuda
