@@ -1,4 +1,4 @@
-// Where the tests find what they read and may write.
+// The folders that tests read and may write.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// kSanitized: whether this program runs under the address or the thread sanitizer, which have the allocator,
-// reserve terabytes of addresses, and end a process that asks for too much memory.
+// kSanitized: whether this program is built with the address or the thread sanitizer. Those replace the
+// allocator, reserve terabytes of addresses, and end a process that allocates too much memory.
 #pragma once
 
 namespace rondo {

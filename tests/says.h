@@ -1,4 +1,4 @@
-// EXPECT_SAYS: for tests of the sentences that errors are.
+// EXPECT_SAYS: for tests of errors' sentences.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace rondo {
 
-// Whether some "step N" stands in `message` more than once.
+// Whether `message` has some "step N" more than once.
 inline bool NamesAStepTwice(const std::string& message) {
   std::set<std::string> steps;
   const std::string word = "step ";
@@ -24,8 +24,8 @@ inline bool NamesAStepTwice(const std::string& message) {
 
 }  // namespace rondo
 
-// `status` is an error whose message has `words`, and names no step twice. Ends the function otherwise, if
-// there is no error.
+// Expects that `status` is an error whose message has `words` and names no step twice. If there is no error,
+// ends the calling function.
 #define EXPECT_SAYS(status, words)                                                                         \
   do {                                                                                                     \
     const ::rondo::Status says_status = (status);                                                          \

@@ -1,5 +1,5 @@
-// TemporaryFolder: an empty folder that nobody else has, also not the same test in another process; it goes,
-// with all that is in it, when the object does.
+// TemporaryFolder: an empty folder that no other test uses, not even the same test in another process. Its
+// destructor removes it with its contents.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -29,13 +29,13 @@ struct Case {
   Memory memory;
   std::string what;
   Tolerance tolerance;
-  // Instead of the comparison with the reference: what is wrong with what the kernel left, "" for nothing.
+  // Replaces the comparison with the reference: returns the error in the kernel's results, "" for none.
   std::function<std::string(const Memory& got)> difference;
-  bool canaries = true;  // whether it also runs on inputs drawn at random
+  bool canaries = true;  // whether it also runs on random inputs
 };
 
-// Has the case's points, which are complete, combine the last f32 that each computes into two numbers, which
-// are 0 before. Its memory has been filled.
+// Lets the case's points combine the last f32 that each computes into two numbers (greatest and least), which
+// start at 0. The case must be complete and its memory filled.
 inline void CombineWhatIsMade(Case* c) {
   Part& part = c->maker.part;
   Tape& tape = part.skeleton == Skeleton::kMap ? part.body : part.epilogue;
@@ -69,9 +69,9 @@ class Suite {
   Case& Last() { return *last_; }
   size_t size() const { return cases_.size(); }
 
-  int each = HowMany("RONDO_SUITE_EACH", 1);  // one of so many cases is taken (IsTaken)
+  int each = HowMany("RONDO_SUITE_EACH", 1);  // only one of so many cases is taken (IsTaken)
   KernelConfiguration configuration;
-  uint32_t processors = 0;  // 0: the GPU's; fewer, and little work gets the templates of much
+  uint32_t processors = 0;  // 0: the GPU's; with fewer, small work gets the templates of large work
 
   void Run() {
     if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
@@ -93,7 +93,7 @@ class Suite {
     DestroyCudaDriver(*driver);
   }
 
-  // Kernels whose text for sm_90a has these words, after Run.
+  // The number of kernels whose text for sm_90a contains these words, after Run.
   size_t Count(const std::string& words) const {
     CudaTarget target = TargetOf("sm_90a");
     target.configuration = configuration;
@@ -144,7 +144,7 @@ class Suite {
     device->DestroyStream(stream);
   }
 
-  // Again, as `rondo check --kernels` does: other inputs, canaried memory, against the host driver.
+  // Runs all again like `rondo check --kernels`: other inputs, canaried memory, against the host driver.
   void RunOverCanaries(Driver* driver) {
     Driver* host = CreateHostDriver({}).Take();
     Result<std::vector<tools::KernelVerdict>> verdicts = tools::CheckKernels(emitted_.plan, driver, host, {});

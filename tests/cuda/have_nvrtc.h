@@ -1,11 +1,11 @@
-// HaveNvrtc: for tests that compile CUDA, and are skipped where they cannot.
+// HaveNvrtc: for tests that compile CUDA, and are skipped without a libnvrtc.
 #pragma once
 
 #include "compiler/codegen/cuda/nvrtc.h"
 
 namespace rondo {
 
-// A libnvrtc that is there and cannot be used counts as well: tests then fail, and say why.
+// True also for a libnvrtc that exists but cannot be used: tests then fail with the reason.
 inline bool HaveNvrtc() {
   const Result<Nvrtc> nvrtc = Nvrtc::Open("");
   return nvrtc.ok() || nvrtc.status().code() != Code::kUnsupported;

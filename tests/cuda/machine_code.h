@@ -1,4 +1,4 @@
-// MachineCode: what makes a plan made by hand one for GPUs. Two of them: NVRTC's code for real GPUs
+// MachineCode: gives a hand-made plan code for GPUs. There are two: NVRTC's code for real GPUs
 // (machine_code_gpu.cc), and functions of fake_cuda (machine_code_fake.cc).
 #pragma once
 
@@ -10,7 +10,7 @@ namespace rondo {
 
 class MachineCode {
  public:
-  // Gives `plan`, which must outlive it, a module. Fails the test that makes it if there is none to be had.
+  // Gives `plan`, which must outlive it, a module. Fails the calling test if it cannot make one.
   explicit MachineCode(PlanData* plan);
   ~MachineCode();
   MachineCode(const MachineCode&) = delete;
@@ -21,7 +21,7 @@ class MachineCode {
   std::unique_ptr<Impl> impl_;
 };
 
-// Lets CUDA begin again for this process, as far as it has ended. False where only a new process can.
+// Lets CUDA start again in this process after an error ended it. False if only a new process can.
 bool BeginCudaAgain();
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// MakeCubin: ELF images of machine code, made by hand, and what makes a module of them whole.
+// MakeCubin: ELF images of machine code, made by hand, and the other parts of a module.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ struct CubinFunction {
   FunctionNeeds needs;
 };
 
-// What CUDA 13 writes for `architecture` (90), or, with `cuda12`, CUDA 12, as far as formats/machine_code
-// looks at it.
+// Makes the image that CUDA 13, or with `cuda12` CUDA 12, writes for `architecture` (90), with the parts that
+// formats/machine_code reads.
 std::vector<uint8_t> MakeCubin(int architecture, const std::vector<CubinFunction>& functions,
                                bool cuda12 = false);
 
-// What the driver passes to a kernel with so many parameters and tensor maps.
+// The parameters that the driver passes to a kernel with so many addresses and tensor maps.
 std::vector<uint32_t> PassedParams(uint32_t addresses, size_t maps = 0);
 
-// Gives every image of the plan its digest. What it makes lies in `arena`.
+// Gives every image of the plan its digest. New lists lie in `arena`.
 void SealBinaries(PlanData* plan, Arena& arena);
 
 }  // namespace rondo

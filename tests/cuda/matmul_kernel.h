@@ -1,4 +1,4 @@
-// Kernels of one product, as libraries have them, for tests.
+// Kernels of one matmul, as libraries compute them, for tests.
 #pragma once
 
 #include <cmath>
@@ -30,8 +30,8 @@ inline constexpr ProductEnd kProductEnds[] = {
     {true, true, Activation::kGeluTanh},
 };
 
-// out = activation(left right + bias + addend) of `type`, stored as `out`; a parameter an operand, in the
-// order left, right, out, bias, addend.
+// out = activation(left right + bias + addend) with operands of `type`, stored as `out`. Each operand has a
+// parameter, in the order left, right, out, bias, addend.
 class MatmulKernel {
  public:
   MatmulKernel(const MatmulSize& s, DType type, DType out, const ProductEnd& end, bool tf32 = false)
@@ -69,7 +69,7 @@ class MatmulKernel {
   const std::vector<uint64_t>& bytes() const { return bytes_; }  // of each parameter
   const std::string& text() const { return text_; }
   PartMaker& maker() { return maker_; }
-  // After changes through maker().
+  // The kernel after changes through maker().
   Kernel Again() { return maker_.Make(); }
 
  private:

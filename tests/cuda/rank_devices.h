@@ -1,5 +1,5 @@
-// RankDevices: the cuda driver's GPUs as a device for each rank of a plan, several on one GPU where there are
-// fewer. A rank can be late, fail to launch, or end CUDA.
+// RankDevices: gives each rank of a plan a device over the cuda driver's GPUs; several ranks share a GPU if
+// there are fewer. A rank can be late, fail to launch, or end CUDA.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace rondo {
 
-// The device of one rank, which is as it is told to be.
+// The device of one rank, with faults on request.
 struct RankDevice : ForwardingDevice {
   explicit RankDevice(Device* inner) : ForwardingDevice(inner) {}
   Status LaunchGraph(Graph* graph, Stream* stream) override {
@@ -36,9 +36,9 @@ struct RankDevice : ForwardingDevice {
   }
 
   bool never_launches = false;
-  Module* poison = nullptr;  // a kernel of it writes to nobody's memory first
+  Module* poison = nullptr;  // one of its kernels first writes to an invalid address
   std::atomic<uint32_t> late_us{0}, most_random_us{0};
-  std::atomic<uint32_t> in_time{0};  // launches before it is late
+  std::atomic<uint32_t> in_time{0};  // number of launches before it becomes late
 
  private:
   std::minstd_rand random_;
@@ -46,7 +46,7 @@ struct RankDevice : ForwardingDevice {
 
 class RankDevices : public ForwardingDriver {
  public:
-  // Rank r is on GPU r % `gpus`. Takes `cuda` over.
+  // Rank r is on GPU r % `gpus`. Takes ownership of `cuda`.
   RankDevices(Driver* cuda, uint32_t ranks, uint32_t gpus) : ForwardingDriver(cuda), gpus_(gpus) {
     for (uint32_t rank = 0; rank < ranks; ++rank) this->ranks.emplace_back(cuda->Open(rank % gpus).Take());
   }
@@ -65,7 +65,7 @@ class RankDevices : public ForwardingDriver {
   const uint32_t gpus_;
 };
 
-// So many ranks, and who computes their collectives.
+// The number of ranks, and the kernels that compute their collectives.
 struct RankCase {
   uint32_t ranks;
   CollectiveKernels kernels;
@@ -88,7 +88,7 @@ inline Result<Driver*> CreateCudaDriverFor(CollectiveKernels kernels) {
   return CreateCudaDriver(options);
 }
 
-// Why `cuda` cannot have `ranks` ranks of NCCL on `gpus` GPUs; "" if it can.
+// The reason why `cuda` cannot have `ranks` ranks of NCCL on `gpus` GPUs; "" if it can.
 inline std::string LackFor(Driver* cuda, uint32_t ranks, uint32_t gpus) {
   if (cuda->DeviceCount() < gpus) return "fewer than " + std::to_string(gpus) + " GPUs";
   const bool shared = ranks > gpus;

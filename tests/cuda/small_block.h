@@ -1,5 +1,5 @@
-// A block of a kernel that goes on with a norm (drivers/cuda/peer_collectives/norm.h), on one thread of the
-// CPU.
+// A block of a small collective's kernel that also computes a norm (drivers/cuda/peer_collectives/norm.h), on
+// one thread of the CPU.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace rondo::small {
 
-// As a warp's threads add up what they have.
+// Sums like the threads of a warp.
 inline void SumWarp(float* sums) {
   for (u32 d = 16; d > 0; d >>= 1) {
     float next[32];
@@ -19,7 +19,7 @@ inline void SumWarp(float* sums) {
   }
 }
 
-// Its threads, one after another.
+// The block's threads run one after another.
 template <class Type, class Machine>
 struct Block {
   using Thread = NormThread<Machine, Type, kMostRanks>;
@@ -49,7 +49,7 @@ struct Block {
   }
 
   std::vector<std::unique_ptr<Thread>> threads;
-  std::vector<float> sums = std::vector<float>(kRowBlock, 0);  // of the row of each thread
+  std::vector<float> sums = std::vector<float>(kRowBlock, 0);  // for each thread, the sum of its row
 };
 
 template <class Type, class Machine>

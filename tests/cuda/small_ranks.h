@@ -1,4 +1,4 @@
-// Ranks as threads of the CPU, and memory that they share: for tests of what kernels of small collectives do
+// Ranks as threads of the CPU with shared memory: for tests of the kernels of small collectives
 // (drivers/cuda/peer_collectives).
 #pragma once
 
@@ -78,7 +78,7 @@ struct Ranks {
     group.ranks = count;
     return group;
   }
-  // `work` on a thread for each rank.
+  // Runs `work` on a thread for each rank.
   void Together(const std::function<void(u32 rank)>& work) const {
     std::vector<std::thread> threads;
     for (u32 rank = 0; rank < count; ++rank) threads.emplace_back(work, rank);
@@ -110,7 +110,7 @@ inline Bytes Patterns(u64 bytes, u32 seed) {
   return made;
 }
 
-// Of finite numbers below 2.
+// Random finite numbers below 2.
 inline Bytes Numbers(u64 bytes, Element element, u32 seed) {
   Bytes made = Patterns(bytes, seed);
   for (u64 i = SizeOf(element) - 1; i < bytes; i += SizeOf(element)) made[i] &= static_cast<char>(0xbb);

@@ -1,4 +1,4 @@
-// Windows made by hand: convolutions of one channel a group, and pools, over any number of spatial axes.
+// Windows made by hand: convolutions with one channel per group, and pools, over any number of spatial axes.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace rondo::test {
 
-// Vectors: one element a spatial axis.
+// Vectors have one element for each spatial axis.
 struct WindowCase {
   Combine combine = Combine::kProduct;
   int64_t batch = 1, channels = 1;
   std::vector<int64_t> size, kernel, stride, dilation, before, after;  // before, after: padding
   bool channels_last = false;
-  bool weights_last = false;  // the weight's channels are its innermost axis
+  bool weights_last = false;  // the weight's innermost axis is the channels
 };
 
 // out[n, c, ...] = window of x (by weights of type `weight`) + bias[c] + residual[n, c, ...].
@@ -79,7 +79,7 @@ inline void MakeWindows(const WindowCase& v, DType type, DType weight, PartMaker
   part.epilogue = maker->Keep(tape);
 }
 
-// Means and greatest elements of what lies side by side: x[n, elements, rows], y[n, rows].
+// Means and maxima over the middle axis: x[n, elements, rows], y[n, rows].
 inline void MakeColumns(int64_t batch, int64_t rows, int64_t elements, DType type, PartMaker* maker) {
   maker->loops = {batch, rows, elements};
   Part& part = maker->part;

@@ -1,4 +1,4 @@
-// WithGpu: for tests of compiled plans on a GPU, skipped where there is none, or no libnvrtc.
+// WithGpu: for tests of compiled plans on a GPU; skipped without a GPU or libnvrtc.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-// A fixture with a driver of all GPUs. What uses the driver must be gone when TearDown is called.
+// A fixture with a driver of all GPUs. Everything that uses the driver must be destroyed before TearDown.
 class WithGpu : public testing::Test {
  protected:
   void SetUp() override {

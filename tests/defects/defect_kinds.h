@@ -1,4 +1,4 @@
-// DefectKind: one way in which a plan can be wrong, as a faulty compiler would leave it.
+// DefectKind: one kind of fault in a plan that a faulty compiler could cause.
 #pragma once
 
 #include "core/arena.h"
@@ -8,7 +8,7 @@
 
 namespace rondo::defects {
 
-// A plan that may be changed: its spans are writable underneath (a plan just decoded into an arena is), new
+// A plan that may be changed: its spans' memory is writable (as in a plan just decoded into an arena). New
 // lists come from `arena`.
 struct Patient {
   PlanData& plan;
@@ -23,7 +23,8 @@ struct DefectKind {
   bool (*plant)(Patient& patient);
 };
 
-// All kinds, as a list for as long as the process; and those of memory, steps, contracts and collectives.
+// All kinds, as a list that lives as long as the process; then those of memory, steps, contracts and
+// collectives.
 Span<const DefectKind> DefectKinds();
 Span<const DefectKind> MemoryDefects();
 Span<const DefectKind> StepDefects();

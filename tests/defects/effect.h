@@ -1,4 +1,4 @@
-// What a plan that was accepted computes, and whether that depends on memory that nobody wrote or on order.
+// The results of an accepted plan, and whether they depend on memory that no step wrote or on order.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace rondo::defects {
 
-// Of one run of every program: all outputs and states, or how the run failed.
+// The results of one run of every program: all outputs and states, or the error.
 struct Results {
   std::vector<uint8_t> bytes;
   std::string error;
   bool operator==(const Results& other) const { return bytes == other.bytes && error == other.error; }
 };
 
-// The same runs on virtual devices in several ways: with one poison or another in everything that a run
+// Runs the programs on virtual devices in several ways: with one of two poisons in all memory that a run
 // should write before it reads it, step by step or as graphs, in the plan's order or in others that its
 // streams, events and collectives allow. Not copyable; single-threaded.
 class EffectRunner {
@@ -26,9 +26,9 @@ class EffectRunner {
   ~EffectRunner();
   EffectRunner(const EffectRunner&) = delete;
 
-  // The results of all ways, or an error when the plan cannot be armed.
+  // The results of all ways, or an error if the plan cannot be armed.
   Result<std::vector<Results>> Run(const Plan& plan);
-  // One that does nothing late, wrong or in another order.
+  // The driver of the first way, which runs in order, without delays or faults.
   Driver* driver() const { return ways_[0].driver; }
 
  private:

@@ -1,4 +1,4 @@
-// Places of a plan, picked at random, and changes that all kinds of defects make there.
+// Random places of a plan, and changes there that all kinds of defects share.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace rondo::defects {
 
-// What a patient's spans show is writable underneath.
+// A patient's spans lie in writable memory.
 template <typename T>
 T& Edit(const T& t) {
   return const_cast<T&>(t);

@@ -1,4 +1,4 @@
-// AliasModel: a model of a few nodes whose memory a test looks at.
+// AliasModel: a model of a few nodes, for tests of its memory.
 #pragma once
 
 #include <cstdint>
@@ -24,28 +24,28 @@ class AliasModel : public ModelMaker {
   void Node(const std::string& op, const std::vector<std::string>& inputs,
             const std::vector<std::string>& outputs, const std::string& attribute,
             const std::vector<int64_t>& values);
-  // Elements [begin, end) along `axis`.
+  // Takes elements [begin, end) along `axis`.
   void Slice(const std::string& from, const std::string& to, int64_t begin, int64_t end, int64_t axis = 0);
-  // An input and an output of that name that are one persistent buffer.
+  // Makes an input and an output one persistent buffer.
   void State(const std::string& input, const std::vector<int64_t>& dims, const std::string& output,
              int type = onnx::TensorProto::FLOAT);
-  // The input's memory is given away.
+  // Lets the plan overwrite the input's memory.
   void Donate(const std::string& input) { donations_.push_back(input); }
-  // Integer inputs are drawn from [0, below).
+  // Draws integer inputs from [0, below).
   void IntegersBelow(int64_t below) { below_ = below; }
 
-  // Compiles it, takes two runs on the host driver, with the state carried on, and compares all outputs and
-  // states with what the evaluator makes of the model's graph, before any pass; then the lifecycle verifier
-  // looks at the plan, and the plan must say why of every step that copies. Once.
+  // Compiles the model, runs it twice on the host driver, with the state carried on, and compares all outputs
+  // and states with the evaluator's for the model's graph, before any pass. Then the lifecycle verifier
+  // checks the plan, and the plan must give the reason of every step that copies. Call it once.
   void Check();
 
-  // After Check. Of a plan that could not be made: 0, empty.
+  // Valid after Check. If the plan could not be made: 0, empty.
   const PlanData& plan() const { return model_->data(); }
   LiveModel& live() { return *model_; }
   size_t steps() const { return plan().programs[0].steps.size(); }
   uint64_t arena() const { return plan().programs[0].arena_bytes; }
   uint64_t copied() const { return CopiedBytes(plan(), 0); }
-  // "" if it holds.
+  // The reason why it does not hold; "" if it holds.
   std::string Expect(ExpectationKind kind, const std::string& value, const std::string& other = "") const {
     return Mismatch(plan(), {kind, value, other, "", 0});
   }

@@ -1,4 +1,4 @@
-// Models whose Ifs a run decides, made and run in a few lines.
+// Models with Ifs that are decided at run time, made and run in a few lines.
 #pragma once
 
 #include <cstring>
@@ -32,9 +32,9 @@ inline onnx::GraphProto* Subgraph(onnx::NodeProto* node, const char* name) {
   return a->mutable_g();
 }
 
-using Branch = std::function<void(onnx::GraphProto*)>;  // makes the value it is asked for
+using Branch = std::function<void(onnx::GraphProto*)>;  // makes the value with the given name
 
-// y = condition ? yes : no, in `graph`; each branch makes a value of the name y + "_yes" or y + "_no".
+// Adds y = condition ? yes : no to `graph`. The branches make values named y + "_yes" and y + "_no".
 template <typename Owner>
 void If(Owner* graph, const std::string& condition, const std::string& y, const Branch& yes,
         const Branch& no) {
@@ -51,7 +51,7 @@ inline Branch Of(const std::string& op, const std::vector<std::string>& inputs, 
   return [=](onnx::GraphProto* g) { ModelMaker::Node(g, op, inputs, {y}); };
 }
 
-// On a GPU's driver, or on the host.
+// Runs on the driver of a GPU, or on the host.
 inline std::unique_ptr<LiveModel> Live(const ModelMaker& m, Driver* gpu = nullptr) {
   static const TemporaryFolder folder;
   static int made = 0;
@@ -68,7 +68,7 @@ struct Ran {
   std::vector<float> y;
 };
 
-// Inputs: bytes of bools, i64 and floats, by the type of the port.
+// `given`: numbers, converted to bytes of bools, i64 or floats by the type of the port.
 inline Ran RunWith(LiveModel& live, const std::map<std::string, std::vector<double>>& given) {
   LiveModel::Buffers buffers = live.MakeBuffers(0);
   const auto& ports = live.data().programs[0].inputs;

@@ -1,5 +1,5 @@
-// Models whose inputs have symbolic dimensions, as exporters write them: shapes are computed by Shape,
-// Gather, Concat and Reshape.
+// Models whose inputs have symbolic dimensions, in exporters' form: Shape, Gather, Concat and Reshape compute
+// shapes.
 #pragma once
 
 #include <cmath>
@@ -26,7 +26,7 @@ class DynamicModel : public ModelMaker {
     std::ofstream(path, std::ios::binary) << proto.SerializeAsString();
   }
 
-  // The name of the node's output.
+  // Returns the name of the node's output.
   std::string Add(const std::string& op, const Texts& inputs, const std::string& out) {
     last_ = Node(op, inputs, {out});
     return out;
@@ -66,14 +66,14 @@ class DynamicModel : public ModelMaker {
     Floats(name, {}, {value});
     return name;
   }
-  // Dimension `axis` of x as [1].
+  // Dimension `axis` of x, as a value of shape [1].
   std::string Dim(const std::string& x, int64_t axis) {
     const std::string name = x + "_dim" + std::to_string(axis);
     if (!indices_.insert(name).second) return name;
     Add("Shape", {x}, name + "_shape");
     return Add("Gather", {name + "_shape", Index(axis)}, name);
   }
-  // Dims of `of`, numbers of [1], as the shape of x.
+  // Reshapes x to the dims `of`, values of shape [1].
   std::string Reshape(const std::string& x, const Texts& of, const std::string& out) {
     Add("Concat", of, out + "_shape");
     With("axis", 0);
@@ -87,7 +87,7 @@ class DynamicModel : public ModelMaker {
     return Add("Add", {out + "_m", Weight(out + "_b", {to})}, out);
   }
 
-  // One layer over x [batch, sequence, heads * head]; scores are masked by adding `mask`, if it is one.
+  // One layer over x [batch, sequence, heads * head]; adds `mask` to the scores, unless it is empty.
   std::string Layer(const std::string& x, const std::string& mask, int64_t heads, int64_t head,
                     const std::string& out, Texts* caches = nullptr) {
     const int64_t width = heads * head;
@@ -122,7 +122,7 @@ class DynamicModel : public ModelMaker {
     return Norm(out + "_f", width, out);
   }
 
-  // Rows of words and of positions, [batch, sequence, width].
+  // Rows of words plus rows of positions, [batch, sequence, width].
   std::string Embed(int64_t words, int64_t positions, int64_t width) {
     Port("ids", onnx::TensorProto::INT64, {"batch", "sequence"});
     Add("Gather", {Weight("words", {words, width}, 1), "ids"}, "rows");
@@ -143,7 +143,8 @@ class DynamicModel : public ModelMaker {
   int numbers_ = 0;
 };
 
-// An encoder: hidden rows, their mean, their mean by the mask, their maximum, the first row and the last.
+// An encoder with the outputs: hidden rows, their mean, their mean over the mask, their maximum, the first
+// row and the last.
 struct EncoderModel : DynamicModel {
   // `masked`: with the input `mask` [batch, sequence], of 0 and 1.
   explicit EncoderModel(bool masked) {
@@ -188,7 +189,7 @@ struct EncoderModel : DynamicModel {
   }
 };
 
-// A decoder's prefill: logits, and what it caches.
+// A decoder's prefill: logits, and the new rows of the caches.
 struct PrefillModel : DynamicModel {
   PrefillModel() {
     constexpr int64_t kHeads = 2, kHead = 8, kWidth = kHeads * kHead;
@@ -206,9 +207,9 @@ struct PrefillModel : DynamicModel {
   }
 };
 
-// A convolution network over pictures.
+// A convolution network over images.
 struct PictureModel : DynamicModel {
-  // `sized`: of any height and width.
+  // `sized`: images of any height and width.
   explicit PictureModel(bool sized = false) {
     const std::string side = "12";
     Port("x", onnx::TensorProto::FLOAT, {"batch", "3", sized ? "height" : side, sized ? "width" : side});

@@ -1,4 +1,4 @@
-// Caches that a model updates in place: which of their bytes a run may write, and that it wrote no other.
+// Caches that a model updates in place: checks that a run writes its own rows and no other byte.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 namespace rondo {
 
 // Decoders whose state is caches of shape {batch, heads, positions, head}, with inputs `tokens` and
-// `positions`, of weights that are synthetic where there are none.
+// `positions`. Missing weights are synthetic.
 class CachedDecoder {
  public:
-  // For the host driver; or for `driver`, which must outlive it, and its `target`. Programs "decode" and, if
-  // there is one, "prefill".
+  // Compiled for the host driver, or for `driver`, which must outlive it, and its `target`. The programs are
+  // "decode" and, if there is one, "prefill".
   explicit CachedDecoder(const std::vector<ModelSource>& models, Driver* driver = nullptr,
                          const char* target = "host");
-  // A LlamaModel's "prefill" (of `tokens` tokens) and "decode".
+  // A LlamaModel with the programs "prefill" (of `tokens` tokens) and "decode".
   static std::unique_ptr<CachedDecoder> Llama(const LlamaShape& shape, int64_t tokens,
                                               Driver* driver = nullptr, const char* target = "host");
-  // The bench models' graphs, where RONDO_LLAMA_GRAPHS says where they are: the path of decode's, or those of
-  // prefill's and decode's with a comma between. Empty: it is not set.
+  // The bench models' graphs that RONDO_LLAMA_GRAPHS names: the path of decode's, or those of prefill's and
+  // decode's with a comma between. Empty if the variable is not set.
   static std::vector<ModelSource> BenchGraphs();
 
   bool valid() { return !testing::Test::HasFailure() && model_->session().valid() && !caches_.empty(); }
@@ -32,9 +32,9 @@ class CachedDecoder {
 
   struct Run {
     const char* program;
-    int64_t first, tokens;  // its tokens' positions
+    int64_t first, tokens;  // the positions of its tokens
   };
-  // Of any cache: whether the byte is of a row of the run's positions.
+  // For any cache: whether the byte lies in a row of the run's positions.
   bool IsWritten(const Run& run, uint64_t byte) const {
     const auto position = static_cast<int64_t>(byte / row_bytes()) % positions_;
     return run.first <= position && position < run.first + run.tokens;
@@ -42,18 +42,18 @@ class CachedDecoder {
   // The bytes of one row: one position of one head.
   uint64_t row_bytes() const { return row_bytes_; }
 
-  // Runs of all programs in turns, at the edges of pages and of the caches; later ones over rows of earlier
-  // ones.
+  // Runs of all programs in turn, at the edges of pages and of the caches; later runs overwrite rows of
+  // earlier ones.
   std::vector<Run> Runs() const;
-  // With other tokens each time.
+  // Uses other tokens each time.
   Status Execute(const Run& run);
 
-  // Fills the caches with a pattern of its own for each row, executes each run, and compares: rows of the
-  // run's positions have changed in every head of every cache, and no other byte has, from run to run.
+  // Fills the caches with a different pattern for each row, executes each run, and compares: in every head of
+  // every cache, each run must change the rows of its positions and no other byte.
   void ExpectRowsOfTheirPositionsOnly(const std::vector<Run>& runs);
 
  private:
-  // How many tokens a run of the program takes; 0: there is no such program.
+  // The number of tokens of a run of the program; 0 if there is no such program.
   int64_t TokensOf(const char* program) const;
   // Fills `before` with the pattern.
   void FillCaches(std::vector<std::vector<uint8_t>>* before);
@@ -61,7 +61,7 @@ class CachedDecoder {
                   const std::vector<uint8_t>& after);
 
   std::vector<std::string> caches_;
-  int64_t rows_ = 0, positions_ = 0;  // of a cache: all rows, and those of one head
+  int64_t rows_ = 0, positions_ = 0;  // of a cache: the number of all rows, and of one head's
   uint64_t row_bytes_ = 0;
   int64_t executed_ = 0;
   std::unique_ptr<LiveModel> model_;

@@ -1,4 +1,4 @@
-// Compiling, arming and running a model in one test: what the end-to-end tests share.
+// Compiles, arms and runs a model in one test; shared by the end-to-end tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,14 +19,14 @@ namespace rondo {
 
 inline std::string DataPath(const std::string& name) { return SourceFolder() + "/tests/data/" + name; }
 
-// A model (or several, as programs of one plan) compiled in memory and armed on the host driver. Fails the
-// test that makes it when anything goes wrong.
+// A model (or several, as programs of one plan) compiled in memory and armed on the host driver. Any error
+// fails the calling test.
 class LiveModel {
  public:
   explicit LiveModel(std::vector<ModelSource> models, uint32_t threads = 1);
   // `host.devices` is at least what the plan needs.
   LiveModel(const CompileOptions& options, HostOptions host);
-  // On a driver of the caller's, which must outlive it. `devices`: as RuntimeOptions has them.
+  // Runs on the caller's driver, which must outlive it. `devices`: see RuntimeOptions.
   LiveModel(const CompileOptions& options, Driver& driver, Span<const uint32_t> devices = {});
   ~LiveModel();
   const PlanData& data() const { return plan_.data(); }
@@ -36,7 +36,7 @@ class LiveModel {
   Session& session() { return session_; }
   uint32_t Program(const std::string& name) const;
 
-  // Inputs of a program, all zero, with memory of their own; fill in `bytes` by port index.
+  // All inputs of a program, zero, in memory of their own; fill in `bytes` by port index.
   struct Buffers {
     std::vector<std::vector<uint8_t>> input_bytes, output_bytes;
     std::vector<Input> inputs;    // state ports left out
@@ -50,7 +50,7 @@ class LiveModel {
 
   std::vector<uint8_t> weights_;
   CompiledPlan compiled_;
-  Driver* driver_ = nullptr;  // null when it is the caller's
+  Driver* driver_ = nullptr;  // null if it is the caller's
   Plan plan_;
   Runtime runtime_;
   Session session_;

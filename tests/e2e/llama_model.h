@@ -1,6 +1,6 @@
-// LlamaModel: a decoder as PyTorch's exporter writes Llama's, node by node, of any size: norms in f32 between
+// LlamaModel: a decoder of any size, node by node as PyTorch's exporter writes Llama: norms in f32 between
 // casts, one matmul for query, key and value, rotation by halves, caches that are transposed, scattered into
-// and transposed back, grouped heads by Expand, a gated hidden layer; the last token's logits.
+// and transposed back, grouped heads by Expand, a gated hidden layer, and the last token's logits.
 #pragma once
 
 #include <cmath>
@@ -18,11 +18,11 @@ namespace rondo {
 // {batch, kv_heads, positions, head}.
 struct LlamaShape {
   int64_t layers = 2, heads = 4, kv_heads = 2, head = 128, hidden = 768, words = 300, positions = 2048;
-  int64_t batch = 1, tokens = 1;  // of a run; tokens lie at the same positions in all of a batch
+  int64_t batch = 1, tokens = 1;  // of a run; all texts of a batch have the same positions
   int64_t width() const { return heads * head; }
 };
 
-// Its weights lie in a file that does not exist: compile it with a synthetic seed.
+// Its weights' file does not exist: compile it with a synthetic seed.
 class LlamaModel : public ModelMaker {
  public:
   explicit LlamaModel(const LlamaShape& shape) : shape_(shape) {
@@ -85,7 +85,7 @@ class LlamaModel : public ModelMaker {
     }
     end_ += (bytes + 63) / 64 * 64;
   }
-  // One number of 16 bits; a scalar unless `dims`.
+  // One bf16 number; a scalar unless `dims`.
   void BF16(const std::string& name, float value, const std::vector<int64_t>& dims = {}) {
     onnx::TensorProto* t = graph()->add_initializer();
     t->set_name(name);
@@ -161,7 +161,7 @@ class LlamaModel : public ModelMaker {
     Add("Mul", {name + ".bf16", name + ".w"}, to);
   }
 
-  // {batch, tokens, heads, head}, flat, to its rotation by heads.
+  // Rotates rows {batch, tokens, heads, head}, flat, and orders them by heads.
   void Rotate(const std::string& from, const std::string& shape, const std::string& n) {
     Add("Reshape", {from, shape}, n + ".view");
     Transpose(n + ".view", n + ".heads", {0, 2, 1, 3});
@@ -175,7 +175,8 @@ class LlamaModel : public ModelMaker {
     Add("Add", {n + ".straight", n + ".across"}, n + ".rotated");
   }
 
-  // The cache with the rows of this run's positions, and all of its heads, each as often as it is used.
+  // Writes the rows of this run's positions into the cache. Returns all of its heads, each repeated as often
+  // as it is used.
   void Update(const std::string& cache, const std::string& rows, const std::vector<int64_t>& order) {
     Input(cache, {s().batch, s().kv_heads, s().positions, s().head}, onnx::TensorProto::BFLOAT16);
     Transpose(cache, cache + ".rows", {2, 0, 1, 3});

@@ -1,9 +1,9 @@
-// Fault points: everything that can fail for want of something, counted on the thread that asks or on all
+// Fault points: every allocation and marked call that can fail, counted on the calling thread or on all
 // threads, and failed one at a time.
 //
-// A point is an allocation (malloc and its family, aligned_alloc, nothrow new, mmap; without sanitizers,
-// which replace the same functions) or a call that a test marks with FaultPoint(). Code that is not between
-// Arm and Disarm, and other threads unless asked for, are left alone.
+// A point is an allocation (malloc and its family, aligned_alloc, nothrow new, mmap; not with sanitizers,
+// which replace the same functions) or a call that a test marks with FaultPoint(). Code outside of Arm and
+// Disarm, and other threads unless requested, are not affected.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace rondo {
 
 inline constexpr uint64_t kNoPoint = ~uint64_t{0};
 
-// Counts points of this thread, or of all threads, from 0 on, and fails the `fail`-th.
-// `throwing`: throwing operator new is such a point, too; whoever asks must catch.
+// Counts points of this thread, or of all threads, from 0, and fails the `fail`-th. `throwing`: throwing
+// operator new is such a point, too; its caller must catch.
 void ArmFaults(uint64_t fail, bool all_threads = false, bool throwing = false);
 struct FaultCount {
-  uint64_t points = 0;    // met since ArmFaults
-  bool fired = false;     // whether one was failed
-  uint64_t throwing = 0;  // throwing operator new: counted apart, and failed only where asked for
+  uint64_t points = 0;    // number of points since ArmFaults
+  bool fired = false;     // whether a point was failed
+  uint64_t throwing = 0;  // calls of throwing operator new: counted apart, and failed only if requested
 };
 FaultCount DisarmFaults();
 // True if this point is the one to fail.
 bool FaultPoint();
-// Counts nothing of this thread within a scope: for what the test itself allocates.
+// Stops counting on this thread within a scope: for allocations of the test itself.
 class FaultPause {
  public:
   FaultPause();
@@ -31,11 +31,11 @@ class FaultPause {
   FaultPause(const FaultPause&) = delete;
   FaultPause& operator=(const FaultPause&) = delete;
 };
-// The same for what has no scope: pairs of calls, which nest.
+// The same without a scope: pairs of calls, which nest.
 void PauseFaults(bool begin);
 // Whether malloc's family is among the points in this build.
 bool MallocIsCounted();
-// Blocks of malloc's family that the process holds now; 0 where they are not counted.
+// The number of blocks of malloc's family that the process holds now; 0 if they are not counted.
 int64_t LiveBlocks();
 
 }  // namespace rondo

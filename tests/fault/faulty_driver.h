@@ -1,5 +1,5 @@
-// FaultyDriver: another driver, each of whose calls that can fail is a fault point, and what its devices have
-// given out is counted.
+// FaultyDriver: wraps another driver. Each call that can fail is a fault point, and the objects that its
+// devices have given out are counted.
 #pragma once
 
 #include <atomic>
@@ -11,14 +11,14 @@
 
 namespace rondo {
 
-// What is held of a driver's devices now.
+// The objects of a driver's devices that are held now.
 struct DeviceBalance {
   int64_t objects = 0;  // modules, streams, events, graphs, collectives, memory blocks
   int64_t bytes = 0;
-  int64_t calls = 0;  // that could fail, in all
+  int64_t calls = 0;  // total number of calls that could fail
 };
 
-// As thread-safe as `inner`, which must outlive it, but for Open.
+// As thread-safe as `inner`, which must outlive it, except for Open.
 class FaultyDriver : public Driver {
  public:
   explicit FaultyDriver(Driver* inner);

@@ -1,5 +1,4 @@
-// Compares fused programs with what their graphs mean: the evaluator of the IR against a plain interpreter of
-// kernels.
+// Compares fused programs with their graphs: the evaluator of the IR against a plain interpreter of kernels.
 #pragma once
 
 #include <memory>
@@ -14,9 +13,9 @@ namespace rondo {
 std::shared_ptr<const ir::ConstantData> RandomTensor(DType dtype, const Shape& shape, std::mt19937* rng,
                                                      int64_t below);
 
-// Fuses, runs on random inputs, in the given order of the ops and in one as different from it as their
-// dependencies allow, and compares every output; both are planned, too, and proven. With loops that
-// are kept, which run round by round, that is the given order alone. Returns the program for further looks.
+// Fuses the graph, runs the program on random inputs, in the given order of the ops and in one as different
+// as their deps allow, and compares every output. Both are also planned and proven. Programs with kept loops,
+// which run round by round, run in the given order alone. Returns the program for further checks.
 LoweredProgram ExpectFusionKeepsMeaning(const ir::Graph& graph, uint32_t seed,
                                         const FuseOptions& options = {}, int64_t index_below = 2);
 

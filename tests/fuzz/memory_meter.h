@@ -1,4 +1,4 @@
-// MemoryMeter: counts the host memory that code under test takes through an allocator, and bounds it.
+// MemoryMeter: counts and limits the host memory that code under test allocates.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace rondo::fuzz {
 
-// Hands out the default allocator's memory. One thread at a time; must outlive what it gave out.
+// Allocates from the default allocator. One thread at a time; must outlive its blocks.
 class MemoryMeter {
  public:
-  // Refuses what would bring it above `limit` bytes in use, which is counted in its peak as if it had not.
+  // Refuses allocations that would bring it above `limit` bytes in use; they count in its peak all the same.
   explicit MemoryMeter(uint64_t limit = uint64_t{1} << 32) : limit_(limit) {}
   HostAllocator allocator() { return {Allocate, Deallocate, this}; }
   // Greatest bytes in use at once since the last Reset.

@@ -1,4 +1,4 @@
-// Every field of a plan, one by one, with what it means: what the mutator chooses from.
+// Every field of a plan with its meaning, from which the mutator chooses.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ enum class FieldKind : uint8_t {
 struct Field {
   FieldKind kind = FieldKind::kNumber;
   uint8_t bytes = 0;   // of kIndex and kNumber
-  uint32_t group = 0;  // fields of one group are of one sort: "strides of operands"
+  uint32_t group = 0;  // fields of one group are of one kind: "strides of operands"
   uint64_t range = 0;
   void* at = nullptr;  // the field itself; of kList: the Span
   size_t entry = 0;    // of kList: bytes of one entry
   size_t entries = 0;  // of kList
 };
 
-// All fields of `plan`, whose spans must be writable underneath (a plan just decoded into an arena is).
+// All fields of `plan`, whose spans must lie in writable memory (as in a plan just decoded into an arena).
 std::vector<Field> FieldsOf(PlanData* plan);
 
 }  // namespace rondo::fuzz

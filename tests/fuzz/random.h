@@ -19,7 +19,7 @@ class Random {
   uint64_t Below(uint64_t n) { return n == 0 ? 0 : Next() % n; }
   bool OneIn(uint64_t n) { return Below(n) == 0; }
 
-  // A number that an integer field holding `old` might be damaged to: near it, or at the edge of some range.
+  // A damaged value for an integer field that holds `old`: near it, or at the edge of some range.
   int64_t Integer(int64_t old) {
     const uint64_t u = static_cast<uint64_t>(old);
     switch (Below(12)) {

@@ -1,7 +1,7 @@
 // Target: one parser, or chain of them, that is given damaged input.
 //
-// Targets are used by one thread at a time. Whatever the bytes, Run must return: what a sanitizer, a limit of
-// memory or time, or a broken promise (Broken) finds ends the process.
+// Targets are used by one thread at a time. Run must return for any bytes. A sanitizer's report, a limit of
+// memory or time, or a broken promise (Broken) ends the process.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ class Target {
  public:
   virtual ~Target() = default;
   virtual const char* name() const = 0;
-  // How far an input can get, from the first to the last; each input ends at one of them.
+  // The stages that an input can reach, in order; each input ends at one of them.
   virtual Span<const char* const> stages() const = 0;
   // Feeds `input` to the code under test; returns the stage it ended at.
   virtual size_t Run(Span<const uint8_t> input) = 0;
-  // A damaged form of `input`, which need not be valid itself.
+  // A damaged form of `input`. `input` may be invalid itself.
   virtual Bytes Mutate(Span<const uint8_t> input, Random& random) = 0;
-  // Small valid inputs, made here so that they are never older than the formats.
+  // Small valid inputs, made here so that they always have the current formats.
   virtual std::vector<Seed> MakeSeeds() = 0;
 };
 
@@ -52,10 +52,10 @@ const std::vector<std::string>& TargetNames();
 // Byte-level damage: flips, overwrites, inserts, removes, repeats, cuts.
 Bytes MutateBytes(Span<const uint8_t> input, Random& random);
 
-// The same, or one number of the first `text` bytes, which are text, by another.
+// The same, or replaces one number in the first `text` bytes, which are text.
 Bytes MutateNumbers(Span<const uint8_t> input, size_t text, Random& random);
 
-// Says what promise the current input broke and ends the process.
+// Prints the promise that the current input broke and ends the process.
 [[noreturn]] void Broken(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 }  // namespace rondo::fuzz

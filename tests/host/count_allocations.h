@@ -1,4 +1,4 @@
-// Counts every allocation of the process: the test binary's own malloc family stands before the C library's.
+// Counts every allocation of the process: the test binary's malloc family replaces the C library's.
 #pragma once
 
 #include <cstdint>

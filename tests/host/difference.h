@@ -1,4 +1,4 @@
-// Difference: how what a kernel left in memory differs from what it should have.
+// Difference: compares a kernel's results in memory with the expected ones.
 #pragma once
 
 #include <string>

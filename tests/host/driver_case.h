@@ -1,4 +1,5 @@
-// Runs a kernel on the host driver and by the reference, and compares every byte it may and may not write.
+// Runs a kernel on the host driver and by the reference, and compares every byte, also those that it must not
+// write.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@
 
 namespace rondo::test {
 
-// A driver with one device and one stream. The memory that it takes is full of NaN.
+// A driver with one device and one stream. Its memory is filled with NaN.
 class HostFixture {
  public:
   explicit HostFixture(HostOptions options = {});
@@ -30,7 +31,7 @@ class HostFixture {
 void ExpectMatchesReference(PartMaker& maker, const Memory& memory, const std::string& what,
                             const Tolerance& tolerance = {});
 
-// Of `all` seeds that kernels are drawn from, how many a test takes: half, and all in the long tests.
+// The number of seeds that a test takes of `all`: half, and all in the long tests.
 inline uint32_t Seeds(uint32_t all) { return all / static_cast<uint32_t>(HowMany("RONDO_SEEDS_OF", 2)); }
 
 }  // namespace rondo::test

@@ -66,8 +66,8 @@ class TapeMaker {
 struct PartMaker {
   explicit PartMaker(Arena* arena) : arena(arena) {}
 
-  // A parameter holding a dense tensor over the loops in `order` (outermost first), `pad` elements longer;
-  // the operand that reads or writes it. Loops not in `order` have stride 0.
+  // Adds a parameter that holds a dense tensor over the loops in `order` (outermost first), `pad` elements
+  // longer. Returns the operand that reads or writes it. Loops not in `order` have stride 0.
   uint16_t Operand(DType dtype, Mode mode, const std::vector<int>& order, int64_t pad = 0) {
     rondo::Operand operand;
     Span<int64_t> strides = arena->New<int64_t>(loops.size());
@@ -115,7 +115,7 @@ struct PartMaker {
   std::vector<DType> dtypes;
 };
 
-// Memory of all parameters of a kernel: exactly as large as they are.
+// Memory for all parameters of a kernel, of exactly their size.
 struct Memory {
   std::vector<std::vector<char>> params;
 

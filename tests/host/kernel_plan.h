@@ -1,4 +1,4 @@
-// KernelPlan: kernels made by hand as one plan, each with a step over buffers of its own.
+// KernelPlan: kernels made by hand as one plan; each has a step over its own buffers.
 #pragma once
 
 #include <vector>
@@ -13,11 +13,12 @@ class KernelPlan {
   KernelPlan(const KernelPlan&) = delete;
   KernelPlan& operator=(const KernelPlan&) = delete;
 
-  // Returns the kernel's number. What `maker` points into must outlive the plan; `arena` is there for that.
+  // Returns the kernel's number. The data that `maker` points into must outlive the plan; put it into
+  // `arena`.
   uint32_t Add(PartMaker& maker);
 
   Arena arena;
-  PlanData data;  // of all kernels added so far; no driver's code
+  PlanData data;  // has all kernels added so far; no driver's code
 
  private:
   std::vector<Kernel> kernels_;

@@ -1,4 +1,4 @@
-// Zoo: one kernel of each of the host driver's paths, with memory drawn at random.
+// Zoo: one kernel for each path of the host driver, with random memory.
 #pragma once
 
 #include <deque>

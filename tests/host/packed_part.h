@@ -8,7 +8,7 @@
 
 namespace rondo::test {
 
-// Loops m, n, n, k of a matmul whose operands are still to come; `packed` says how its weights lie.
+// Sets loops m, n, n, k of a matmul whose operands are added later; `packed` is the format of its weights.
 inline PackedShape BeginPacked(PartMaker& maker, const std::vector<int64_t>& loops,
                                const PackedWeights& packed) {
   maker.loops = loops;
@@ -19,7 +19,7 @@ inline PackedShape BeginPacked(PartMaker& maker, const std::vector<int64_t>& loo
   return {loops[1] * loops[2], loops[3], packed.block, BitsOf(packed.type)};
 }
 
-// An operand over packed weights: `step` an n, `inner` a number along k.
+// An operand over packed weights: stride `step` along n and `inner` along k.
 inline uint16_t PackedOperand(PartMaker& maker, DType dtype, int64_t elements, int64_t step, int64_t inner) {
   const uint16_t index = maker.Operand(dtype, Mode::kRead, {});
   Span<int64_t> strides = maker.arena->New<int64_t>(maker.loops.size());
@@ -31,7 +31,7 @@ inline uint16_t PackedOperand(PartMaker& maker, DType dtype, int64_t elements, i
   return index;
 }
 
-// `count` right sides, with scales of that type and, if asked for, zero points.
+// Adds `count` right sides, with scales of type `scale` and, if `zeros`, zero points.
 inline std::vector<uint16_t> AddPacked(PartMaker& maker, const PackedShape& shape, int64_t count, DType scale,
                                        bool zeros) {
   std::vector<uint16_t> codes, scales, points;

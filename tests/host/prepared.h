@@ -1,4 +1,4 @@
-// Prepared: what the host driver makes of a part, for tests of which way it takes.
+// Prepared: the host driver's prepared form of a part, for tests of the path that it takes.
 #pragma once
 
 #include <gtest/gtest.h>

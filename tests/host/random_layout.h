@@ -36,7 +36,7 @@ inline std::vector<int> Joined(std::vector<int> a, const std::vector<int>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
-// Each loop kept with probability 3/4: the rest are broadcast.
+// Keeps each loop with probability 3/4; the others are broadcast.
 inline std::vector<int> Thinned(Random& random, const std::vector<int>& loops) {
   std::vector<int> kept;
   for (int d : loops) {

@@ -1,4 +1,4 @@
-// Stages of reductions, as tests write them.
+// Stages of reductions in a short form for tests.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace rondo::test {
 
-// Each with whether it is one of the row.
+// Each stage is a tape, with whether the stage belongs to the row.
 inline void KeepStages(PartMaker& maker, const std::vector<std::pair<bool, TapeMaker>>& stages) {
   std::vector<Stage> list;
   for (const auto& [per_row, tape] : stages) list.push_back({per_row, maker.Keep(tape)});

@@ -1,4 +1,4 @@
-// What tests of sums of 8-bit integers share: parts, their numbers, and pieces of tapes.
+// Shared by tests of sums of 8-bit integers: parts, their numbers, and pieces of tapes.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,8 @@ inline void BeginProduct(Part& part) {
   part.m = part.n = part.reduced = 1;
 }
 
-// Loops b, groups, channels, rows, columns, then what is added up: channels, rows and columns of a window.
+// Sets loops b, groups, channels, rows, columns, then the summed ones: channels, rows and columns of a
+// window.
 inline void BeginConvolution(Part& part) {
   part.skeleton = Skeleton::kConvolution;
   part.acc_type = TapeType::kI64;
@@ -29,15 +30,15 @@ inline void BeginConvolution(Part& part) {
   part.reduced = 3;
 }
 
-// How windows lie along one dim of a picture.
+// The windows along one dim of an image.
 struct Windows {
-  int64_t extent, pad, step, dilation;  // of the picture, before it, from window to window, within one
+  int64_t extent, pad, step, dilation;  // of the image, before it, between windows, within a window
 
   int64_t Count(int64_t taps) const { return (extent + 2 * pad - (taps - 1) * dilation - 1) / step + 1; }
 };
 
-// The left side of a convolution whose loops are set: pictures of which a group, a channel and a column are
-// so many elements, padded with 131 or -77.
+// The left side of a convolution whose loops are set: images with the given strides of a group, a channel and
+// a column, padded with 131 or -77.
 inline uint16_t Pictures(PartMaker& maker, DType type, int64_t group, int64_t channel, int64_t column,
                          const Windows& down, const Windows& across) {
   const uint16_t index = maker.Operand(type, Mode::kRead, {});
@@ -57,7 +58,7 @@ inline uint16_t Pictures(PartMaker& maker, DType type, int64_t group, int64_t ch
   return index;
 }
 
-// Bytes of all bits; what Randomise makes of other types.
+// Fills 8-bit parameters with bytes of any bits, and others as Randomise does.
 inline void FillBytes(const PartMaker& maker, Random& random, Memory* memory) {
   memory->Randomise(maker, random);
   for (size_t p = 0; p < memory->params.size(); ++p) {
@@ -66,7 +67,7 @@ inline void FillBytes(const PartMaker& maker, Random& random, Memory* memory) {
   }
 }
 
-// Of a whole number x what `type` holds of its bits.
+// Narrows a whole number x to `type`, keeping its low bits.
 inline uint16_t Narrowed(TapeMaker& tape, uint16_t x, DType type) {
   const uint16_t narrow = tape.Add(TapeOp::kCast, TapeType::kI64, 0, x);
   tape.list[narrow].imm.i = static_cast<int64_t>(type);
@@ -75,13 +76,13 @@ inline uint16_t Narrowed(TapeMaker& tape, uint16_t x, DType type) {
 
 inline float LeastOf(DType byte) { return byte == DType::kU8 ? 0 : -128; }
 
-// Of a number x the nearest that `byte` holds, still of x's type.
+// Clamps a number x to the range of `byte`; the result keeps x's type.
 inline uint16_t Clamped(TapeMaker& tape, uint16_t x, DType byte) {
   x = tape.Binary(TapeOp::kMax, x, tape.Const(LeastOf(byte)));
   return tape.Binary(TapeOp::kMin, x, tape.Const(LeastOf(byte) + 255));
 }
 
-// Those that this machine can run.
+// The engines that this machine can run.
 inline std::vector<host::Engine> Engines() {
   std::vector<host::Engine> engines(1);
   host::baseline::FillEngine(&engines[0]);

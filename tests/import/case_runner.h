@@ -15,7 +15,7 @@ struct CaseOptions {
 };
 
 // Imports the model, evaluates it on the inputs of every data set in `folder` and compares the outputs. OK,
-// or what differs.
+// or an error that names the difference.
 Status RunCase(const std::string& folder, const CaseOptions& options);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Models of a few nodes, evaluated with numbers: for tests of what operators mean.
+// Models of a few nodes, evaluated with numbers, for tests of operators' meaning.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ inline void Bytes(ModelMaker& m, const std::string& name, const std::vector<int6
   t->set_raw_data(bytes);
 }
 
-// What each output holds, as floats.
+// The elements of each output, as floats.
 inline std::vector<Numbers> Evaluate(ModelMaker& m, const ir::Values& inputs) {
   auto graph = ImportModel(m.Make(), {}, nullptr);
   if (!graph.ok()) {

@@ -1,4 +1,5 @@
-// A small decoder whose caches grow, and its runs compared with those of caches of a fixed length.
+// A small decoder with growing caches. Its runs are compared with those of its form with caches of fixed
+// length.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,12 +37,12 @@ inline void Set(onnx::NodeProto* node, const char* name, const std::vector<int64
   for (int64_t v : values) attribute->add_ints(v);
 }
 
-// How a model keeps later keys, and what is no position, from queries.
-// kCut: a mask one longer than the positions, of which the last is cut off. kGathered: two texts, whose masks
-// are read as one row, and rows that keep nothing give zeros. kFromEnd: nothing is kept from them, but biases
-// are the last ones of a table. kSink: as kRanges, and the softmax has a score more, of no position.
-// kGrouped: GroupQueryAttention, which is told the number of positions by the shape of the cache;
-// kGroupedMask: by the sum of a mask; kGroupedLengths: by an input of its own.
+// How a model hides later keys, and empty positions, from queries. kCut: a mask one longer than the
+// positions, whose last element is cut off. kGathered: two texts, whose masks are read as one row, and rows
+// that see nothing give zeros. kFromEnd: nothing is hidden, but biases are the last ones of a table. kSink:
+// as kRanges, and the softmax has one more score, which has no position. kGrouped: GroupQueryAttention, which
+// gets the number of positions from the shape of the cache; kGroupedMask: from the sum of a mask;
+// kGroupedLengths: from an input of its own.
 enum class Masks {
   kNone,
   kTriangle,
@@ -58,22 +59,22 @@ enum class Masks {
 };
 inline bool IsGrouped(Masks masks) { return masks >= Masks::kGrouped; }
 
-// Where a model rounds to 8 bits and back (QuantizeLinear, DequantizeLinear), each by its scale; 0: not
-// there.
+// The places where a model rounds to 8 bits and back (QuantizeLinear, DequantizeLinear), each with its scale;
+// 0: no rounding.
 struct Quantised {
-  float past = 0, present = 0;   // the caches before new rows are put behind them, and all afterwards
-  float queries = 0, read = 0;   // the sides of the product that gives scores; and the values
-  float scores = 0, masked = 0;  // before and after they are masked
-  float weights = 0;             // of the softmax
-  bool bytes = false;            // caches are of such numbers, by the scale `present`
-  bool is_signed = false;        // s8, of which 3 is 0, instead of u8, of which 131 is 0
-  bool linear = false;           // weights and values, both rounded, meet in a QLinearMatMul
+  float past = 0, present = 0;   // the caches before new rows are appended, and the whole caches afterwards
+  float queries = 0, read = 0;   // the operands of the matmul of the scores; `read` also the values
+  float scores = 0, masked = 0;  // before and after the mask
+  float weights = 0;             // the softmax
+  bool bytes = false;            // caches hold 8-bit numbers with the scale `present`
+  bool is_signed = false;        // s8 with zero point 3, instead of u8 with zero point 131
+  bool linear = false;           // a QLinearMatMul multiplies weights and values, both rounded
 };
 
-// x [batch, heads, s, size] is its own query, key and value; keys and values are cached by concatenation.
-// With `positions` the number of its position is added to each row.
+// x [batch, heads, s, size] is query, key and value; Concat appends keys and values to the caches. With
+// `positions`, each row gets the number of its position added.
 struct Decoder : ModelMaker {
-  // `projected`: what is cached of keys is multiplied by a weight where it is read.
+  // `projected`: keys from the cache are multiplied by a weight where they are read.
   explicit Decoder(Masks masks, bool positions = true, int table = 32, bool projected = false,
                    const Quantised& quantised = {})
       : masks(masks), batch(masks == Masks::kGathered ? 2 : 1), quantised(quantised) {
@@ -126,7 +127,7 @@ struct Decoder : ModelMaker {
     return quantised.is_signed ? onnx::TensorProto::INT8 : onnx::TensorProto::UINT8;
   }
 
-  // `from` in 8 bits and back, as `to` if that is given; `from` itself if the scale is 0.
+  // Rounds `from` to 8 bits and back, into `to` if given. Returns `from` itself if the scale is 0.
   std::string Rounded(const std::string& from, float scale, std::string to = "") {
     if (scale == 0) return from;
     if (to.empty()) to = from + "_rounded";
@@ -232,7 +233,7 @@ struct Decoder : ModelMaker {
   std::string Masked(Masks masks, int table) {
     if (masks == Masks::kNone) return "scores";
     Floats("least", {1}, {-1e30f});
-    if (masks == Masks::kTriangle) {  // rows of a constant triangle, from the first new one on
+    if (masks == Masks::kTriangle) {  // rows of a constant triangle, from the first new row
       std::vector<float> triangle;
       for (int i = 0; i < table * table; ++i) triangle.push_back(i % table <= i / table ? 0 : -1e30f);
       Floats("triangle", {table, table}, triangle);
@@ -321,7 +322,7 @@ inline Result<ir::Graph> Fixed(Decoder& m, int64_t rows) {
   return graph;
 }
 
-// The numbers of `data`, where they are f32, in a type of floats.
+// Converts `data` from f32 to a type of floats; other data stay.
 inline DataPointer As(DType dtype, const DataPointer& data) {
   if (data->dtype != DType::kF32 || dtype == DType::kF32) return data;
   const int64_t count = data->shape.elements();
@@ -331,8 +332,8 @@ inline DataPointer As(DType dtype, const DataPointer& data) {
   return ir::ConstantData::Own(dtype, data->shape, std::move(bytes));
 }
 
-// A run of `rows` with `past` cached positions, in the model's form and in the fixed one, whose cache holds
-// large numbers, or `behind`, wherever nothing is cached. What is cached came out of runs.
+// Compares a run of `rows` rows with `past` cached positions in the model's form and in the fixed one. The
+// fixed cache holds large numbers, or `behind`, at empty positions.
 inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t rows,
                           float behind = 1e3f) {
   ImportOptions options = Rows(rows);
@@ -344,7 +345,7 @@ inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int6
     Numbers cache(static_cast<size_t>(m.batch * kHeads * length * kSize), behind);
     for (int64_t h = 0; h < m.batch * kHeads; ++h) {
       Numbers held = Random(static_cast<size_t>(past * kSize), seed + static_cast<uint32_t>(h));
-      const float each = m.quantised.present != 0 ? m.quantised.present : 1.0f / 64;  // that f16 has as well
+      const float each = m.quantised.present != 0 ? m.quantised.present : 1.0f / 64;  // also exact in f16
       for (float& x : held) {
         x = std::round(x / each);
         x = m.quantised.bytes ? (m.quantised.is_signed ? 3 : 131) + x : x * each;
@@ -367,12 +368,12 @@ inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int6
         std::vector<int64_t> mask(static_cast<size_t>(m.batch * total));
         const bool padded = past != 0 && !IsGrouped(m.masks);
         for (int64_t j = padded ? 1 : 0; j < past + rows; ++j) mask[static_cast<size_t>(j)] = 1;
-        for (int64_t j = 0; m.batch == 2 && j < past + rows; ++j)  // its first three are no text
+        for (int64_t j = 0; m.batch == 2 && j < past + rows; ++j)  // its first three are padding
           mask[static_cast<size_t>(total + j)] = j >= std::min<int64_t>(3, past);
         inputs.push_back(Data(Shape({m.batch, total}), mask));
       } else if (input.name == "past_sequence_length") {
         inputs.push_back(Data(Shape({1}), std::vector<int64_t>{past}));
-      } else if (input.name == "text_length") {  // as states begin
+      } else if (input.name == "text_length") {  // the initial value of states
         inputs.push_back(Data(Shape({1}), std::vector<int64_t>{0}));
       } else if (input.name == "seqlens_k") {
         const auto last = static_cast<int32_t>(past + rows - 1);
@@ -401,7 +402,7 @@ inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int6
       ASSERT_EQ(at((*got)[cache], head * kLength * kSize + inside), at((*expected)[cache], i));
     }
   }
-  for (size_t more = 3; more < expected->size(); ++more) {  // an element for every position, in the last dim
+  for (size_t more = 3; more < expected->size(); ++more) {  // one element per position, in the last dim
     if (fixed.outputs[more].name.rfind("present", 0) == 0) continue;
     const int64_t total = past + rows;
     const DataPointer &one = (*got)[more], &other = (*expected)[more];

@@ -1,4 +1,4 @@
-// A small model imported, and what it gives: for tests of whole models.
+// Imports a small model and evaluates it: for tests of whole models.
 #pragma once
 
 #include <gtest/gtest.h>

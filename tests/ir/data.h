@@ -1,4 +1,4 @@
-// Numbers as a graph takes and gives them.
+// Numbers in the form of a graph's inputs and outputs.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace rondo {
 
-// `values` lie as those of the type do, one an element.
+// `values` are stored as the type's elements, one each.
 template <typename T>
 std::shared_ptr<const ir::ConstantData> Data(DType dtype, const Shape& shape, const std::vector<T>& values) {
   std::vector<uint8_t> bytes(values.size() * sizeof(T));
@@ -26,7 +26,7 @@ inline std::shared_ptr<const ir::ConstantData> Data(const Shape& shape, const st
   return Data(DType::kI64, shape, values);
 }
 
-// Of a normal distribution.
+// Random numbers of a normal distribution.
 inline std::vector<float> Random(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;

@@ -10,7 +10,7 @@
 
 namespace rondo {
 
-// Those whose names end with one of `extensions`, named from the top folder, in order.
+// The files whose names end with one of `extensions`, in order, with paths from the top folder.
 inline std::vector<std::string> SourceFiles(const std::vector<std::string>& extensions) {
   namespace fs = std::filesystem;
   const fs::path root = SourceFolder();

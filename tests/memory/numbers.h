@@ -1,4 +1,4 @@
-// The same random numbers everywhere.
+// Random numbers that are the same on every machine.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Included where together.py has put several changes into one file: RONDO_MUTANT(n) is true in processes
-// whose environment says RONDO_MUTANT=n.
+// Included in files with several changes of together.py: RONDO_MUTANT(n) is true in processes whose
+// environment has RONDO_MUTANT=n.
 #pragma once
 
 #include <cstdlib>
@@ -15,10 +15,10 @@ inline int ChosenMutant() {
 }  // namespace rondo
 
 #define RONDO_MUTANT(n) (::rondo::ChosenMutant() == (n))
-// In constexpr functions, which compilers run, too: those run them without a change.
+// For constexpr functions: when a compiler evaluates them, no change applies.
 #define RONDO_RUNNING_MUTANT(n) (!__builtin_is_constant_evaluated() && RONDO_MUTANT(n))
 
-// A constant that is chosen is none: it is compared, and put into narrower types, with a warning.
+// A constant in such a branch is no constant any more: comparing and narrowing it warns.
 #pragma GCC diagnostic ignored "-Wsign-compare"
 #pragma GCC diagnostic ignored "-Wnarrowing"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

@@ -12,7 +12,7 @@
 
 namespace rondo {
 
-// Counts of the ops begin at 0 with it. `ops` are those that the driver is to be made with.
+// Its constructor sets the counts of the ops to 0. The driver must be made with `ops`.
 struct CallSessions {
   CallSessions() : sample(MakeCallSample()) {
     EXPECT_TRUE(ops.Register("libtest.so", RegisterTestOps).ok());

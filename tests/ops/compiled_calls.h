@@ -25,7 +25,7 @@ namespace rondo {
 using Floats = std::vector<float>;
 
 // More ops of the domain "test": Split (x -> x / 2, x + 1), Swap, which changes both of its arguments, and
-// Reverse, which turns its argument round by way of its workspace.
+// Reverse, which reverses its argument through its workspace.
 inline int32_t InferBoth(void*, const rondo_op_node* node, rondo_op_type* outputs, char*, size_t) {
   for (size_t i = 0; i < node->num_outputs; ++i) outputs[i] = node->inputs[i < node->num_inputs ? i : 0];
   return 0;

@@ -13,7 +13,7 @@ namespace rondo::passes {
 // each pass's result by name.
 Status RunAllPasses(ir::Graph* graph, const PassOptions& options, std::map<std::string, PassResult>* reports);
 
-// What a graph is made of after the passes.
+// Counts in a graph after the passes.
 struct Census {
   int64_t attentions = 0, with_limit = 0, with_mask = 0;
   int64_t concats = 0, writes = 0, reads = 0, products = 0;

@@ -1,4 +1,4 @@
-// A model with its test data, imported: for tests that compare what passes leave with what PyTorch computed.
+// Imports a model with its test data: for tests that compare graphs after passes with PyTorch's results.
 #pragma once
 
 #include <string>
@@ -15,7 +15,8 @@ struct ModelCase {
   ir::Values expected;
 };
 
-// `data` is a test_data_set folder; empty: the graph only, with synthetic weights where files are missing.
+// `data` is a test_data_set folder. If it is empty, only the graph is loaded, with synthetic weights for
+// missing files.
 Result<ModelCase> LoadCase(const std::string& model, const std::string& data);
 
 // OK if evaluating the graph gives the expected outputs (relative 1e-3, absolute 1e-5).

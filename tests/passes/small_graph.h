@@ -56,13 +56,13 @@ inline ir::Values RandomInputs(const ir::Graph& g, int64_t most = 2) {
   return values;
 }
 
-// Runs the pass and expects a valid graph with the same outputs; gives its result.
-// What a step of a pass has changed, as a pass.
+// Completes a part of a pass that made `changes` changes: tidies the graph and gives a pass's result.
 inline Result<PassResult> Tidied(ir::Graph* graph, int64_t changes) {
   Tidy(graph);
   return PassResult{changes, ""};
 }
 
+// Runs the pass and expects a valid graph with the same outputs; gives its result.
 inline PassResult ExpectSame(SmallGraph* s, Result<PassResult> (*pass)(ir::Graph*, const PassOptions&),
                              const PassOptions& options = {}, int64_t most = 2) {
   EXPECT_EQ(ir::Validate(s->g), "");

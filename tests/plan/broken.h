@@ -1,4 +1,4 @@
-// BrokenSample: tests of the rules of verifier and checker, one change to a hand-made plan a rule.
+// BrokenSample: tests of the rules of verifier and checker. Each makes one change to a hand-made plan.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,19 +22,19 @@ inline std::string RuleName(const testing::TestParamInfo<Broken>& info) { return
 
 class BrokenSample : public testing::TestWithParam<Broken> {
  protected:
-  // The verifier refuses `s` with the rule broken.
+  // Expects that the verifier refuses `s` with the rule broken.
   void VerifierRefuses(Sample s) {
     GetParam().change(s);
     ExpectRefusal(VerifyPlan(s.data));
   }
-  // The verifier does not, the checker does.
+  // Expects that the verifier accepts it and the checker refuses it.
   void CheckerRefuses(Sample s) {
     GetParam().change(s);
     const Status verified = VerifyPlan(s.data);
     ASSERT_TRUE(verified.ok()) << verified.message();
     ExpectRefusal(CheckPlan(s.data));
   }
-  // One of them does.
+  // Expects that one of them refuses it.
   void EitherRefuses(Sample s) {
     GetParam().change(s);
     const Status verified = VerifyPlan(s.data);

@@ -29,8 +29,8 @@ extern "C" int32_t RegisterTestOps(const rondo_op_registrar* registrar);
 enum CallBuffer : uint32_t { kCallX, kCallY, kCallTotal, kCallA, kCallB };
 Sample MakeCallSample();
 
-// Makes every custom op of `plan` one that no graph may contain, each a partition of its own, as a plan
-// compiled for a GPU has it. What it makes lies in `arena`.
+// Makes every custom op of `plan` one that no graph may contain, each in a partition of its own, as in a plan
+// compiled for a GPU. New lists lie in `arena`.
 void CallOutsideGraphs(PlanData* plan, Arena& arena);
 
 inline CustomOp& CustomOf(Sample& s, uint32_t i) { return Edit(s.data.custom_ops, i); }

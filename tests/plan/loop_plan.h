@@ -1,4 +1,4 @@
-// A small plan made by hand whose steps repeat.
+// A small plan made by hand with a loop.
 #pragma once
 
 #include <cstdint>

@@ -63,7 +63,7 @@ class Maker {
   }
   static constexpr uint32_t kIn = 0, kOut = 1;
 
-  // Fills in lifetimes by trying: each complaint of the checker about them is what is derived.
+  // Finds lifetimes by trial: each of the checker's complaints about them gives the derived ones.
   Status Check(bool set_lifetimes = true, CheckReport* report = nullptr) {
     const PlanData plan = Make(set_lifetimes);
     if (Status status = VerifyPlan(plan); !status.ok()) {

@@ -1,4 +1,4 @@
-// RoundTrip: a hand-made plan as the bytes of a file, and as it is read from them.
+// RoundTrip: writes a hand-made plan as the bytes of a file and reads it from them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace rondo {
 
-// Expects that no field is lost. What is returned lives as long as `arena`.
+// Expects that no field is lost. The result lives as long as `arena`.
 inline Result<PlanFile> RoundTrip(const Sample& sample, Arena& arena) {
   std::vector<uint8_t> bytes, before, after;
   const auto fill = [&](uint32_t buffer, uint64_t first, uint64_t count, uint8_t* out) {

@@ -1,4 +1,4 @@
-// A small plan made by hand that uses everything a plan can hold, for tests that break it.
+// A small plan made by hand that uses every feature of plans, for tests that break it.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ enum SampleBuffer : uint32_t {
 };
 Sample MakeSample();
 
-// Bytes of constants: byte i of the weights is 7 * i + 1.
+// The bytes of constants: byte i of the weights is 7 * i + 1.
 Status FillSample(const PlanData& plan, uint32_t buffer, uint64_t first, uint64_t bytes, uint8_t* out);
 
 // Write access to a sample's spans.
@@ -85,7 +85,8 @@ TapeInst Number(double value);
 TapeInst Slot(TapeOp op, uint16_t arg, uint16_t a = 0);
 Operand Access(Arena& arena, uint16_t param, Mode mode, std::initializer_list<int64_t> strides,
                int64_t offset = 0, DType dtype = DType::kF32);
-// One part that copies `count` elements of parameter 0 from `from` on to parameter 1 from `to` on.
+// One part that copies `count` elements of parameter 0, from element `from`, to parameter 1, from element
+// `to`.
 Kernel CopyKernel(Arena& arena, const char* name, int64_t count, int64_t from, int64_t to);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Sessions on the host driver, one of each process, where the processes are threads.
+// Sessions on the host driver, one for each process, where the processes are threads.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace rondo {
 
-// The driver of one process, and what tensors of `layers` are its own.
+// The driver of one process, and the tensors of `layers` that belong to it.
 struct Own {
   Own(Processes& self, const Layers& layers, const HostFaults& faults = {}) : mesh(Options(self, faults)) {
     inputs = layers.inputs;
@@ -33,7 +33,7 @@ struct Own {
   std::vector<Output> outputs;
 };
 
-// A `Layers` of its own for each process.
+// Runs `body` in each process with a `Layers` of its own.
 inline void TogetherOn(uint32_t size, int layers, int64_t elements, bool split,
                        const std::function<void(Processes& self, Layers& layers)>& body) {
   Together(size, [&](Processes& self) {

@@ -1,4 +1,4 @@
-// Strangers: connections to a port by those who are not of a group of processes, and what they send.
+// Strangers: connections to a port from outside of the group of processes, and the data that they send.
 #pragma once
 
 #include <arpa/inet.h>
@@ -30,14 +30,14 @@ inline sockaddr_in LoopAt(uint16_t port, const char* host = "127.0.0.1") {
   return at;
 }
 
-// A connection; an invalid one where nobody listens.
+// Connects; returns an invalid File if no process listens.
 inline File Dial(uint16_t port, const char* host = "127.0.0.1") {
   const sockaddr_in at = LoopAt(port, host);
   File file(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   return connect(file.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at)) == 0 ? std::move(file)
                                                                                       : File();
 }
-// The same once somebody does.
+// Connects as soon as a process listens.
 inline File DialWhenOpen(uint16_t port) {
   for (;;) {
     File file = Dial(port);
@@ -50,7 +50,7 @@ inline void Say(const File& file, const std::string& words) {
   [[maybe_unused]] const ssize_t sent = send(file.get(), words.data(), words.size(), MSG_NOSIGNAL);
 }
 
-// A port that nobody listens at.
+// A port at which no process listens.
 inline uint16_t FreePort() {
   const File made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at = LoopAt(0);
@@ -60,7 +60,7 @@ inline uint16_t FreePort() {
   return ntohs(at.sin_port);
 }
 
-// A Hello of `magic`, as who knows the protocol and not the key says it.
+// A Hello of `magic` from a stranger who knows the protocol but not the key.
 inline std::string HelloOf(const char* magic, uint32_t from, uint32_t to, uint32_t number) {
   processes::Hello hello;
   std::memcpy(&hello.magic, magic, sizeof(hello.magic));
@@ -70,7 +70,7 @@ inline std::string HelloOf(const char* magic, uint32_t from, uint32_t to, uint32
   return std::string(reinterpret_cast<const char*>(&hello), sizeof(hello));
 }
 
-// `each` connections of each kind to `port`, which stay open until this ends. What is `recorded` is sent
+// `each` connections of each kind to `port`, which stay open until this is destroyed. Some send `recorded`
 // again.
 class Strangers {
  public:
@@ -82,7 +82,7 @@ class Strangers {
       Add(port, "");
       Add(port, std::string(1, hello[0]));
       Add(port, garbage);
-      Add(port, hello + std::string(400, 'f'));  // a proof that is none
+      Add(port, hello + std::string(400, 'f'));  // an invalid proof
       Add(port, huge + std::string(400, '\xff'));
       Add(port, hello.substr(0, hello.size() - 1));
       Add(port, recorded.empty() ? garbage : recorded);
@@ -112,7 +112,7 @@ class Strangers {
   std::thread drip_;
 };
 
-// Stands between who comes to port() and `to`, and remembers what the former said.
+// Stands between a process that connects to port() and `to`, and records the data of the former.
 class Recorder {
  public:
   explicit Recorder(uint16_t to) : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -129,7 +129,7 @@ class Recorder {
     if (thread_.joinable()) thread_.join();
   }
   uint16_t port() const { return port_; }
-  // Once both sides have ended.
+  // Call it once both sides have ended.
   std::string Heard() {
     thread_.join();
     return heard_;

@@ -1,4 +1,4 @@
-// Processes that are threads of one: each with its own Processes, and what it does with it.
+// Processes that are threads of one process; each has its own Processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace rondo {
 class Round {
  public:
   explicit Round(uint32_t size) : size_(size) {}
-  // What `rank` passes as its meeting place; lives as long as this.
+  // The meeting place for `rank`; lives as long as this.
   MeetingPlace Place(uint32_t rank) {
     std::lock_guard<std::mutex> lock(mutex_);
     seats_.push_back(std::make_unique<Seat>(Seat{this, rank}));
@@ -31,7 +31,7 @@ class Round {
     };
     return place;
   }
-  int error = 0;  // of all_gather
+  int error = 0;  // the result of all_gather
 
  private:
   struct Seat {
@@ -63,7 +63,7 @@ class Round {
   int turn_ = 0;
 };
 
-// Runs `body` for each of `size` processes, connected, on a thread of its own.
+// Runs `body` for each of `size` connected processes, each on a thread of its own.
 inline void Together(uint32_t size, const std::function<void(Processes& self)>& body) {
   Round round(size);
   std::vector<std::thread> threads;

@@ -1,4 +1,4 @@
-// The drivers that tests of the runtime run on: the fake one always, the host's where it is built.
+// The drivers for tests of the runtime: the fake one, and the host driver if it is built.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ inline std::vector<const char*> DriverNames() {
 #endif
 }
 
-// Null when it cannot be made.
+// Null if it cannot be made.
 inline DriverHandle MakeDriver(std::string_view name) {
 #ifdef RONDO_HAVE_HOST
   if (name == "host") {

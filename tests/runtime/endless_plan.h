@@ -1,4 +1,4 @@
-// The tiny plan with kernels that go on for good, and still pass: what only a limit ends.
+// The tiny plan with kernels that practically never end but pass the checks: only a limit ends them.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 namespace rondo {
 
 // Programs and ports are TinyPlan's. `pick` (which has no state) and the second step of `add` (which adds to
-// the state) take 2^53 rounds; the first step of `add`, and `peek`, are as they were.
+// the state) take 2^53 rounds. The first step of `add`, and `peek`, are unchanged.
 struct EndlessPlan : TinyPlan {
   explicit EndlessPlan(bool split = false)
       : TinyPlan(split), kernels_(data.kernels.begin(), data.kernels.end()) {

@@ -1,4 +1,4 @@
-// A driver for tests: runs map kernels slowly and correctly, counts everything, and fails on request.
+// A driver for tests: runs map kernels slowly and correctly, counts all calls, and fails on request.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace rondo {
 
-// What tests may change before a call, and read after one.
+// Fields that tests may change before a call, and read after it.
 struct FakeControls {
   bool host_memory = true;
   uint32_t max_streams = 1;
   uint64_t free_bytes = 1 << 30;
-  // The name of a Device function ("Allocate", "LaunchGraph", ...) and which of its calls from now on fails
-  // (0: the next); "" for none.
+  // The name of a Device function ("Allocate", "LaunchGraph", ...) to fail, and the number of its calls that
+  // succeed before that; "" for none.
   std::string fail;
   int fail_after = 0;
   Code fail_code = Code::kInternal;
   bool swap_recorded = false;               // EndRecord reports its first two nodes exchanged
   bool drop_recorded = false;               // EndRecord loses its last node
   bool rebinds = false;                     // SetAddresses works
-  uint32_t fixed_node = kNone;              // but for this node of every graph
-  bool stages = false;                      // ReserveStaging takes the bytes that it is told
+  uint32_t fixed_node = kNone;              // except for this node of every graph
+  bool stages = false;                      // ReserveStaging returns the requested bytes
   void (*on_launch)(void* user) = nullptr;  // at the end of each LaunchGraph
   void* user = nullptr;
 
@@ -36,7 +36,7 @@ struct FakeControls {
   CopyNeeds needs;  // of the last ReserveStaging
   std::mutex mutex;
 
-  // Counts a call; the error it must return, if any.
+  // Counts a call. Returns the error that the call must return, if any.
   Status Call(const char* name);
 };
 

@@ -16,14 +16,14 @@ inline Status OpenTiny(const TinyPlan& tiny, Driver* driver, Plan* plan, Runtime
   return Status::Ok();
 }
 
-// Fails the test that calls it, and gives an empty handle, when there can be no session.
+// If there can be no session, fails the calling test and returns an empty handle.
 inline Session MakeSession(const Runtime& runtime, const Plan& plan) {
   Result<Session> session = Session::Create(runtime, plan);
   EXPECT_TRUE(session.ok()) << session.status().message();
   return session.ok() ? session.Take() : Session();
 }
 
-// y = x * w, once.
+// Computes y = x * w once.
 inline Status RunAddOnce(Session& session) {
   const float x[4] = {1, 2, 3, 4};
   float y[4] = {};

@@ -1,7 +1,7 @@
 // Sheets: kernels that apply every operation of core/tape_ops.h to every edge value of its types.
 //
-// A sheet is a map over rows; each row has up to three inputs, and each column is the result of one operation
-// of them. What core/scalar.h says of the same inputs is what a column must hold.
+// A sheet is a map over rows. Each row has up to three inputs, and each column holds the result of one
+// operation on them. A column must hold the results of core/scalar.h for the same inputs.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace rondo::test {
 
 struct OpColumn {
   TapeOp op = TapeOp::kNeg;
-  TapeType type = TapeType::kF32;  // of the result
+  TapeType type = TapeType::kF32;  // the result's type
   int64_t imm = 0;
-  DType dtype = DType::kF32;  // of what it is stored to
+  DType dtype = DType::kF32;  // the type in which it is stored
 };
 
 struct OpSheet {
@@ -28,18 +28,18 @@ struct OpSheet {
   int64_t rows = 0;
 
   TapeType InputType(size_t input) const { return NaturalType(inputs[input]); }
-  // The inputs as first parameters, then a parameter for each column.
+  // The parameters are the inputs, then one for each column.
   void Make(PartMaker* maker) const;
-  // Memory for `maker`: inputs, and columns of zeros.
+  // Memory for `maker`: the inputs, and zeros in the columns.
   Memory Fill(const PartMaker& maker) const;
   TapeInst Instruction(const OpColumn& column) const;
-  // Bytes of `column` by core/scalar.h.
+  // The expected bytes of `column`, by core/scalar.h.
   std::vector<char> Expected(const OpColumn& column) const;
-  // Rows of `column` in which `got` is not what the definition says, as text, the first few; empty if none.
+  // The first few rows of `column` in which `got` differs from the definition, as text; empty if none.
   std::string Difference(const OpColumn& column, const char* got) const;
 };
 
-// Every operation that is no leaf and no effect, of every type, and every cast between dtypes.
+// Every operation, except leaves and effects, of every type, and every cast between dtypes.
 std::vector<OpSheet> EveryOpSheet();
 
 }  // namespace rondo::test

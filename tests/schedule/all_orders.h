@@ -11,7 +11,8 @@
 
 namespace rondo {
 
-// Calls `visit` with each order in which every op comes after its deps and collectives start as they stand.
+// Calls `visit` with each order in which every op comes after its deps and collectives keep the order of
+// their starts.
 template <typename Visit>
 class OrderWalk {
  public:
@@ -46,7 +47,7 @@ void ForEachOrder(const LoweredProgram& program, Visit visit) {
   OrderWalk<Visit>(program, std::move(visit));
 }
 
-// Whether the program needs at most so many bytes of arena in that order.
+// Whether the program in that order needs at most `limit` bytes of arena.
 inline bool FitsIn(const LoweredProgram& program, const std::vector<int>& order, int64_t limit) {
   LoweredProgram ordered = program;
   Reorder(order, &ordered);

@@ -1,4 +1,4 @@
-// The best order of a small program, by trying all of them.
+// The best order of a small program, found by trying all orders.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ inline double BestEnd(const LoweredProgram& program, const OverlapOptions& optio
   return best;
 }
 
-// Puts the program into the order that OverlapCollectives finds; by how much its end, as reported, is behind
-// that of the best.
+// Puts the program into the order that OverlapCollectives finds. Returns the difference between its reported
+// end and that of the best order.
 inline double OverlapAgainstTheBest(LoweredProgram* program, const OverlapOptions& options) {
   const int64_t arena = PlanMemory(*program).arena_bytes;
   const int64_t limit = arena + static_cast<int64_t>(static_cast<double>(arena) * options.budget);

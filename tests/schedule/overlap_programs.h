@@ -1,4 +1,4 @@
-// Small random programs with collectives, for tests of what is put beside them.
+// Small random programs with collectives, for tests of the compute that runs beside them.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ inline OverlapOptions Options(double budget) {
   return options;
 }
 
-// `ops` sums and `collectives` all-reduces, each waited for at once, as models have them.
+// `ops` sums and `collectives` all-reduces. Each all-reduce is waited for at once, as in models.
 inline LoweredProgram Make(uint64_t seed, int ops, int collectives) {
   Random random(seed);
   HandMade made;

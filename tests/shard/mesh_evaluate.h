@@ -1,5 +1,4 @@
-// All ranks' graphs evaluated side by side, their collectives by plain loops: what the shards of a graph
-// mean.
+// Evaluates all ranks' graphs side by side, with collectives as plain loops: the results of a graph's shards.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +14,7 @@ namespace rondo::shard {
 
 using Data = std::shared_ptr<const ir::ConstantData>;
 
-// Element by element, in the order of the ranks.
+// Sums element by element, in the order of the ranks.
 inline Data SumOf(const std::vector<Data>& parts) {
   std::vector<uint8_t> bytes(parts[0]->bytes.begin(), parts[0]->bytes.end());
   const DType dtype = parts[0]->dtype;
@@ -41,7 +40,7 @@ inline Data Joined(const std::vector<Data>& parts, const Shape& shape) {
   return ir::ConstantData::Own(parts[0]->dtype, shape, bytes);
 }
 
-// Outputs by rank. All ranks must have the same nodes; `inputs` are by rank.
+// Returns the outputs by rank. All ranks must have the same nodes; `inputs` are by rank.
 inline std::vector<ir::Values> EvaluateMesh(const std::vector<ir::Graph>& ranks,
                                             const std::vector<ir::Values>& inputs) {
   std::vector<std::vector<Data>> values(ranks.size());

@@ -1,4 +1,4 @@
-// A graph and what ShardGraph makes of it, side by side: what the tests of shards share.
+// Compares a graph with its shards of ShardGraph; shared by the tests of shards.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,12 +16,12 @@
 
 namespace rondo::shard {
 
-// Device `rank`'s share of a tensor of which a device has `local`.
+// Device `rank`'s share of a tensor; `local` is the share's shape.
 inline Data ShareOfShape(const Data& whole, const Shape& local, int64_t devices, int64_t rank) {
   if (whole->shape == local) return whole;
   for (int d = 0; d < local.rank; ++d) {
     if (whole->shape[d] == local[d]) continue;
-    // Fewer parts than devices: each is on several of them.
+    // Fewer parts than devices: each part is on several devices.
     const int64_t copies = devices * local[d] / whole->shape[d];
     return ShareOf(whole, SplitOf(whole->shape, d, local[d], devices, copies), devices, rank);
   }
@@ -37,7 +37,8 @@ inline void ExpectNear(const ir::ConstantData& want, const ir::ConstantData& got
   }
 }
 
-// All ranks give what the whole graph gives: outputs to the bit alike, states share by share.
+// Expects that all ranks give the results of the whole graph: outputs equal to the bit, states share by
+// share.
 inline void ExpectSame(const ir::Graph& whole, const std::vector<ir::Graph>& ranks, const std::string& what) {
   const auto devices = static_cast<int64_t>(ranks.size());
   const ir::Values inputs = passes::RandomInputs(whole);

@@ -14,7 +14,7 @@ struct DecoderShape {
   int64_t cached = 16;
   int layers = 2;
   bool parallel = false;  // attention and MLP read the same norm, as in GPT-J
-  bool stacked = false;   // caches of all layers are one state: "k" and "v", a row a layer
+  bool stacked = false;   // caches of all layers are one state: "k" and "v", one row per layer
 };
 
 // Embedding, layers of attention over caches that are states ("k0" and "k0_out") with rows written at "at",
@@ -25,7 +25,7 @@ void MakeDecoder(const DecoderShape& shape, SmallGraph* s);
 // channels, and a classifier.
 void MakeConvNet(int64_t channels, int64_t classes, SmallGraph* s);
 
-// Random operations over values of shape [4, 6, 12], with products with weights among them.
+// Random operations over values of shape [4, 6, 12], among them matmuls with weights.
 void MakeRandom(uint32_t seed, SmallGraph* s);
 
 }  // namespace rondo::shard

@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-// The steps of a model's only program for GPUs: the passes up to machine code.
+// Lowers a model's only program for GPUs: the passes up to machine code.
 inline Status LowerForGpu(const CompileOptions& options, LoweredProgram* lowered) {
   Compilation compilation(options);
   compilation.programs.emplace_back();
@@ -31,7 +31,7 @@ inline Status LowerForGpu(const CompileOptions& options, LoweredProgram* lowered
 
 class AnnotatedModels : public testing::Test {
  protected:
-  // What Compile compiles.
+  // The status of Compile.
   Status StatusWith(const ModelMaker& m, const std::vector<std::string>& annotations) {
     const std::string path = folder_.File("m.onnx");
     std::ofstream(path, std::ios::binary) << m.proto.SerializeAsString();

@@ -1,4 +1,4 @@
-// What a plan says of the nodes of its model: which steps compute each, and how.
+// The steps of a plan that compute each node of its model, and their properties.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ inline std::vector<std::string> NodesOf(const PlanData& plan, const Step& step) 
   return nodes;
 }
 
-// The steps of program `number` that compute something of `node`.
+// The steps of program `number` that compute part of `node`.
 inline std::vector<uint32_t> StepsOf(const PlanData& plan, const std::string& node, size_t number = 0) {
   std::vector<uint32_t> steps;
   const Program& program = plan.programs[number];
@@ -39,8 +39,8 @@ inline std::vector<uint32_t> StepsOf(const PlanData& plan, const std::string& no
   return steps;
 }
 
-// What contradicts that the annotation holds of the node that it names, in every program; "" if nothing does.
-// Streams are counted as the plan numbers them: `stream=0`, and any other.
+// The reason why the annotation does not hold for the node that it names, in some program; "" if it holds.
+// Streams have the plan's numbers: `stream=0`, and any other.
 inline std::string WhyItDoesNotHold(const PlanData& plan, const NodeAnnotation& annotation) {
   bool runs = false;
   for (size_t p = 0; p < plan.programs.size(); ++p) {
@@ -63,15 +63,15 @@ inline std::string WhyItDoesNotHold(const PlanData& plan, const NodeAnnotation& 
   return runs ? "" : "no step is of " + annotation.node;
 }
 
-// By node of the model: the region that holds it ("layer/attention"). What contradicts that every launch
-// computes nodes of one region, and stands in a place of that and of no other; "" if nothing does.
+// By node of the model: the region that holds it ("layer/attention"). Checks that every launch computes nodes
+// of one region, and is in a place of that region and of no other. Returns the contradiction, or "".
 inline std::string WhyRegionsDoNotHold(const PlanData& plan,
                                        const std::map<std::string, std::string>& regions) {
   for (const Program& program : plan.programs) {
     const std::vector<RegionNote> notes = RegionsOf(plan, program);
     for (uint32_t i = 0; i < program.steps.size(); ++i) {
       if (program.steps[i].kind != StepKind::kLaunch) continue;
-      std::string noted;  // outer places are noted before those that lie in them
+      std::string noted;  // outer places are noted before the places inside them
       for (const RegionNote& note : notes) {
         if (note.first_step <= i && i <= note.last_step) noted = note.region;
       }

@@ -1,4 +1,4 @@
-// A test that compiles models and runs their plans in every way that devices may.
+// A test that compiles models and runs their plans in every way that devices allow.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace rondo {
 
 class CompiledModels : public testing::Test {
  protected:
-  // What compiling `model` so gives; options' models are replaced.
+  // Compiles `model`, which replaces the models of `options`.
   Result<CompiledPlan> Compile(const ModelMaker& model, CompileOptions options) {
     std::ofstream file(folder_ / "m.onnx", std::ios::binary);
     model.proto.SerializeToOstream(&file);
@@ -25,7 +25,7 @@ class CompiledModels : public testing::Test {
     options.check_passes = true;
     return CompileToMemory(options);
   }
-  // The results of all of a plan's runs, which must be the same.
+  // Runs the plan in all ways and expects the same results; returns them.
   defects::Results Run(const CompiledPlan& compiled, uint32_t devices = 1) {
     const std::vector<uint8_t> weights = AssembleWeights(compiled);
     Result<Plan> plan = Plan::FromData(compiled.plan, weights);

@@ -1,5 +1,5 @@
-// Random ONNX models whose nodes are told to run after one another, and what that means, worked out by
-// itself.
+// Random ONNX models with annotations that order their nodes, and the meaning of these, computed
+// independently of the compiler.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@
 
 namespace rondo {
 
-// Nodes "n0", "n1", ... in an order in which each reads earlier ones; some are read by no output.
+// Nodes "n0", "n1", ... in an order in which each reads earlier ones; no output needs some of them.
 struct OrderedModel {
   OrderedModel(std::mt19937* rng, int nodes, bool with_views);
 
   std::string Name(int node) const { return "n" + std::to_string(node); }
   bool Alive(int node) const { return alive[static_cast<size_t>(node)]; }
-  // Whether a kernel computes it: it is needed, and no view.
+  // Whether a kernel computes the node: it is needed, and it is no view.
   bool RunsSomething(int node) const { return Alive(node) && !views[static_cast<size_t>(node)]; }
   // Whether `late` depends on `early` by data.
   bool Reads(int late, int early) const;
-  // {late, early} pairs that no data contradicts, nor one another; in the model's order or in another that
-  // data allows.
+  // Random {late, early} pairs that contradict neither data nor one another, in the model's order or in
+  // another that data allows.
   std::set<std::pair<int, int>> Consistent(std::mt19937* rng, int pairs) const;
-  // What `orders` say of nodes that run: through those that run nothing as well.
+  // The order of nodes that run that follows from `orders`, also through nodes that run nothing.
   std::set<std::pair<int, int>> Effective(const std::set<std::pair<int, int>>& orders) const;
-  // Whether no order keeps all of `orders` and the data order of the nodes that are needed. Of models without
+  // Whether no order satisfies all of `orders` and the data order of the needed nodes. For models without
   // views.
   bool Contradicts(const std::set<std::pair<int, int>>& orders) const;
   std::vector<NodeAnnotation> Annotations(const std::set<std::pair<int, int>>& orders) const;
@@ -40,8 +40,8 @@ struct OrderedModel {
   std::vector<bool> alive, views;
 };
 
-// What in `plan` is not in the order that `after` ({late, early}) says, or "". One step may compute both only
-// if data orders them.
+// The steps of `plan` that are not in the order that `after` ({late, early}) demands, or "". One step may
+// compute both nodes only if data orders them.
 std::string OutOfOrder(const PlanData& plan, const OrderedModel& model,
                        const std::set<std::pair<int, int>>& after);
 

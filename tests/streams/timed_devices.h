@@ -1,4 +1,4 @@
-// Virtual devices that are as quick as the cost model says.
+// Virtual devices with the speed of the cost model.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ inline void Sleep(uint64_t microseconds) {
   nanosleep(&time, nullptr);
 }
 
-// Devices on which every step takes as long as the compiler thinks, times so many.
+// Devices on which every step takes the compiler's estimate, times a factor.
 class TimedDevices {
  public:
   TimedDevices(uint32_t devices, std::vector<double> times, double slower)

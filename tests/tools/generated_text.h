@@ -1,4 +1,4 @@
-// rondo generate as a user calls it, on a plan of its own.
+// Calls rondo generate like a user, on a plan made for the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ inline const std::string kData = SourceFolder() + "/tests/data/";
 inline const std::string kPycoder =
     " prefill=" + kData + "pycoder/prefill64.onnx decode=" + kData + "pycoder/decode.onnx ";
 
-// What PyTorch wrote behind its prompt.
+// PyTorch's text after its prompt.
 inline std::string Greedy() {
   std::ifstream file(kData + "pycoder/greedy.bytes", std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -33,7 +33,7 @@ class Generate : public testing::Test {
     ASSERT_EQ(made.status, 0) << made.text;
   }
   std::string Plan() const { return folder_.File("plan.rondo"); }
-  // The file's name.
+  // Writes a file; returns its path.
   std::string Text(const std::string& name, const std::string& text) const {
     std::ofstream(folder_.File(name), std::ios::binary) << text;
     return folder_.File(name);
@@ -47,7 +47,7 @@ class Generate : public testing::Test {
     file += std::string("\x05\0\0\0\0\0\0\0", 8);
     return Text("adapter.npy", file);
   }
-  // Standard output alone.
+  // Returns standard output alone.
   std::string Say(const std::string& options) const {
     const Outcome said = Shell("sh -c '" + kRondo + " generate " + Plan() + " " + options + " 2>/dev/null'");
     EXPECT_EQ(said.status, 0) << options << Run(options).text;

@@ -1,4 +1,4 @@
-// Running programs as a user does: what they print, and how they end.
+// Runs programs like a user; returns their output and exit status.
 #pragma once
 
 #include <pty.h>
@@ -28,7 +28,7 @@ inline Outcome Shell(const std::string& command) {
   return outcome;
 }
 
-// The same on a terminal of so many columns. Lines end with \r\n, as terminals have it.
+// The same on a terminal with so many columns. Lines end with \r\n, as on terminals.
 inline Outcome ShellOnTerminal(const std::string& command, unsigned short columns) {
   Outcome outcome;
   winsize size = {.ws_row = 50, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
@@ -49,6 +49,6 @@ inline Outcome ShellOnTerminal(const std::string& command, unsigned short column
 
 }  // namespace rondo
 
-// What a program printed has `words`.
+// Expects that a program printed `words`.
 #define EXPECT_PRINTS(outcome, words) \
   EXPECT_NE((outcome).text.find(words), std::string::npos) << (outcome).text

@@ -1,4 +1,4 @@
-// Chain: a small program made by hand whose memory tests damage, and a driver to verify it on.
+// Chain: a small program made by hand, whose memory use tests damage, and a driver to verify it on.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ inline std::string FindingsOf(const Plan& plan, Driver* driver, const VerifyOpti
   return text;
 }
 
-// Of a plan that the checker has not seen.
+// The same for a plan that the checker has not seen.
 inline std::string FindingsOf(const PlanData& data) {
   const HostDriverHandle driver = MakeHostDriver(static_cast<uint32_t>(data.requirements.devices.size()));
   Result<Plan> plan = UncheckedPlan::FromData(data, {});
@@ -87,7 +87,7 @@ inline std::string FindingsOf(const PlanData& data) {
 
 }  // namespace rondo
 
-// `findings` has `words`.
+// Expects that `findings` contain `words`.
 #define EXPECT_FINDS(findings, words)                                                \
   do {                                                                               \
     const std::string finds_text = (findings);                                       \

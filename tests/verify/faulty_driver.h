@@ -1,4 +1,4 @@
-// FaultyDriver: the host driver with one thing wrong, for tests of what the lifecycle verifier finds.
+// FaultyDriver: the host driver with one fault, for tests of the lifecycle verifier.
 #pragma once
 
 #include <functional>
@@ -9,21 +9,21 @@
 
 namespace rondo {
 
-// What a FaultyDriver does wrong; what is not set is done well. Functions are called on the thread that makes
-// the call, with device addresses, which are host pointers.
+// The faults of a FaultyDriver; unset ones do not happen. Functions are called on the calling thread, with
+// device addresses, which are host pointers.
 struct Faults {
   using Addresses = Span<const DeviceAddress>;
-  // After a launch outside of recordings: changes memory.
+  // Called after a launch outside of recordings: changes memory.
   std::function<void(uint32_t step, Addresses addresses)> after_launch;
-  // Launches outside of recordings that are not made.
+  // Whether a launch outside of recordings is left out.
   std::function<bool(uint32_t step)> skip;
-  // What a launch outside of recordings ends with instead.
+  // Called before a launch outside of recordings; an error is returned in place of the launch.
   std::function<Status(uint32_t step)> fail;
-  // After the replay of a graph. `modules`: how often LoadModule has been called.
+  // Called after the replay of a graph. `modules`: the number of calls of LoadModule so far.
   std::function<void(int modules)> after_graph;
   std::function<void(DeviceAddress to)> after_synthetic;
   bool same_memory = false;  // Allocate gives the same block each time
-  bool leak = false;         // each module leaves something behind
+  bool leak = false;         // each module leaks memory
 };
 
 class FaultyDevice : public ForwardingDevice {

@@ -1,4 +1,4 @@
-// Models with other weights, and files whose weights do not fit.
+// Models with different weights, and files whose weights do not fit.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline void Write(const std::string& path, const std::string& contents) {
   std::ofstream(path, std::ios::binary) << contents;
 }
 
-// `header` and data of so many bytes, each of them `byte`.
+// A file with `header` and `bytes` bytes of data, each of them `byte`.
 inline std::string Safetensors(const std::string& header, size_t bytes, char byte = 0) {
   std::string file(8, '\0');
   const uint64_t size = header.size();
@@ -57,7 +57,7 @@ inline void WriteTwin(const std::string& from, const std::string& to) {
   Write(to, model.SerializeAsString());
 }
 
-// y = (x + a) * b * scale, where a and b hold 16 times the same number.
+// y = (x + a) * b * scale, where a and b hold the same number 16 times.
 inline void WriteTwoWeights(const std::string& to, float a, float b, float scale) {
   ModelMaker m;
   m.Input("x", {16});
@@ -80,7 +80,7 @@ inline void WriteTwoWeights(const std::string& to, float a, float b, float scale
   Write(to, m.proto.SerializeAsString());
 }
 
-// A file that does not fit the weights of WriteTwoWeights, and words of why.
+// A file that does not fit the weights of WriteTwoWeights, and words of the expected error.
 struct Misfit {
   const char* name;
   std::string contents;

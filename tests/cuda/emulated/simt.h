@@ -5,9 +5,6 @@
 //
 // A kernel becomes a shared library of its own. The library's uninitialised variables are its functions'
 // shared memory; the machine fills them and, for the blocks of a cluster, swaps them.
-//
-// A kernel becomes a shared library of its own. Its uninitialised variables are those of functions in shared
-// memory, which the machine fills and, for blocks of a cluster, exchanges.
 #pragma once
 
 #include <bit>

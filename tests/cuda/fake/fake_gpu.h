@@ -1,4 +1,4 @@
-// FakeGpu: lets the cuda driver run a plan on fake_cuda's GPUs. Each kernel is the host driver's.
+// FakeGpu: lets the cuda driver run a plan on fake_cuda's GPUs. The host driver computes the kernels.
 #pragma once
 
 #include <deque>
@@ -22,12 +22,12 @@ class FakeGpu {
   FakeGpu(const FakeGpu&) = delete;
   FakeGpu& operator=(const FakeGpu&) = delete;
 
-  // Called before kernel `kernel` runs; what it returns, if not 0, is the error that ends the context.
+  // Called before kernel `kernel` runs. A result other than 0 is the error that ends the context.
   std::function<int(uint32_t kernel)> before;
 
  private:
   int Run(uint32_t kernel, const std::vector<uint64_t>& params);
-  // An ELF image of the functions, or PTX.
+  // Makes an ELF image of the functions, or PTX.
   std::vector<uint8_t> MakeCode(Span<const Kernel> kernels, const std::string& architecture) const;
 
   FakeSmall small_;
@@ -35,10 +35,10 @@ class FakeGpu {
   Device* device_ = nullptr;
   Stream* stream_ = nullptr;
   ::rondo::Module* module_ = nullptr;
-  PlanData of_;  // what the host driver runs: kernels alone
+  PlanData of_;  // the host driver's plan: kernels alone
   std::deque<std::string> entries_;
   std::vector<KernelBinary> binaries_;
-  std::deque<std::vector<uint32_t>> assumes_;  // of each
+  std::deque<std::vector<uint32_t>> assumes_;  // by kernel
   std::vector<uint8_t> code_;
   Span<const uint8_t> codes_;  // one
   CodeModule code_module_;

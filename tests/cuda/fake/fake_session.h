@@ -43,7 +43,7 @@ struct FakeSession {
     driver = nullptr;
   }
 
-  const char* library_path = nullptr;  // of vendors' libraries
+  const char* library_path = nullptr;  // of the vendors' libraries
   double connect_seconds = 120;
   CollectiveKernels collectives = CollectiveKernels::kNccl;
   Driver* driver = nullptr;
@@ -52,7 +52,7 @@ struct FakeSession {
   std::vector<Session> sessions;
 };
 
-// Zeros for every input that is not state, and room for every output that is not.
+// Zeros for every input that is not state, and memory for every output that is not.
 struct Tensors {
   std::vector<std::vector<uint8_t>> bytes;
   std::vector<Input> inputs;

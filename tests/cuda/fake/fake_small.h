@@ -1,5 +1,5 @@
-// FakeSmall: the kernels of small collectives on fake_cuda's GPUs: what each of their threads does is the
-// source that GPUs run (drivers/cuda/peer_collectives/exchange.h, norm.h).
+// FakeSmall: the kernels of small collectives on fake_cuda's GPUs. Their threads run the source that GPUs run
+// (drivers/cuda/peer_collectives/exchange.h, norm.h).
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ class FakeSmall {
   FakeSmall& operator=(const FakeSmall&) = delete;
 };
 
-// Of those that have come to their end so far, how many went on with a norm.
+// The number of collectives completed so far that also computed a norm.
 uint64_t CountSmallNorms();
-// Collectives that have come to their end so far.
+// The number of collectives completed so far.
 uint64_t CountSmallCollectives();
-// From now on each says that it has waited too long for rank 1 (false: no more).
+// From now on each collective reports that it has waited too long for rank 1 (false: no longer).
 void SetSmallLate(bool late);
 
 }  // namespace rondo

@@ -1,7 +1,7 @@
-// What there is of the fake libcuda's machine: its memory, streams and what waits in them, and which call
-// fails. Internal to the files that make up that library (fake_cuda.h is what tests see of it).
+// The state of the fake libcuda's machine: memory, streams and the work that waits in them, and the call that
+// fails. Internal to the library's files (fake_cuda.h is for tests).
 //
-// One mutex guards all of it; functions here are called with it held, but for W.
+// One mutex guards all of it. Functions here, except W, are called with the mutex held.
 #pragma once
 
 #include <chrono>
@@ -30,42 +30,42 @@ struct Context {
   int device = 0;
   int retained = 0;
   Error lost = 0;
-  std::set<const void*> peers;  // access to them has been enabled
+  std::set<const void*> peers;  // peers whose memory it may access
 };
-// Something captured. Its address is its handle.
+// A captured operation. Its address is its handle.
 struct Node {
   Work work;
 };
 struct Capture {
   std::vector<std::shared_ptr<Node>> nodes;
-  std::set<const void*> streams;  // that have some
+  std::set<const void*> streams;  // streams that have captured nodes
 };
 struct Stream {
   Context* context = nullptr;
   struct Item {
     Work work;
-    bool copy = false;  // from or to the host: engines of its own do it
+    bool copy = false;  // between host and device: the GPU's copy engines do it
   };
   std::deque<Item> queue;
-  uint64_t since = 0;  // its queue has had work: grows with whatever comes
+  uint64_t since = 0;  // since when its queue has had work: a counter that grows with each addition
   std::vector<uint64_t>
       numbers;  // of the GPU's queues that it uses: its own and those of its graph's branches
   std::shared_ptr<Capture> capture;
   bool origin = false;
-  cuda::NodeHandle last = nullptr;  // captured
+  cuda::NodeHandle last = nullptr;  // the last captured node
 };
 struct Event {
   std::shared_ptr<Capture> capture;
-  // What work that is under way may still ask.
+  // State that running work may still read.
   struct Passing {
-    uint64_t recorded = 0, passed = 0;  // how often
-    double milliseconds = 0;            // of the last
+    uint64_t recorded = 0, passed = 0;  // number of times
+    double milliseconds = 0;            // of the last time
   };
   std::shared_ptr<Passing> passing = std::make_shared<Passing>();
 };
 struct Function {
   std::string name;
-  std::shared_ptr<const LoadedKernel> loaded;  // null: a kernel of that name (SetKernel)
+  std::shared_ptr<const LoadedKernel> loaded;  // null: the kernel of that name (SetKernel)
 };
 struct Module {
   std::map<std::string, Function> functions;
@@ -73,7 +73,7 @@ struct Module {
 struct Graph {
   Context* context = nullptr;
   std::vector<std::shared_ptr<Node>> nodes;
-  std::map<const void*, Work> changed;  // of an instance, by node
+  std::map<const void*, Work> changed;  // changed nodes of an instance
   bool instance = false;
   size_t branches = 1;
   std::vector<uint64_t> numbers;  // of the queues of those beyond the first
@@ -86,7 +86,7 @@ struct World {
   std::map<std::string, Kernel> kernels;
   Loader loader;
   Context contexts[64];
-  std::map<uint64_t, std::pair<uint64_t, Context*>> blocks;  // address: bytes, whose
+  std::map<uint64_t, std::pair<uint64_t, Context*>> blocks;  // address: bytes, owner
   std::map<uint64_t, uint64_t> host_blocks;
   std::set<void*> streams, events, modules, graphs;
   bool armed = false;
@@ -95,19 +95,19 @@ struct World {
   Count count;
   HostCopies copies;
   uint64_t stalls = 0, queued = 0;
-  uint64_t queues_taken = 0, came = 0;  // so far
+  uint64_t queues_taken = 0, came = 0;  // totals so far
 
   World();
 };
 
 World& W();
 
-// Contexts that this thread has pushed.
+// The contexts that this thread has pushed.
 extern thread_local std::vector<Context*> current;
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
-// Counts one call that can fail, and says what it fails with.
+// Counts one call that can fail. Returns the error with which it must fail, or 0.
 Error Point(const char* name);
 // The same for a call that needs a context.
 Error ContextPoint(const char* name);
@@ -116,13 +116,13 @@ Error ContextPoint(const char* name);
   Lock lock(W().mutex); \
   if (const Error point_error = ContextPoint(name); point_error != 0) return point_error
 
-// Does all the work there is, but what waits for other work to be added.
+// Does all work, except work that waits for other work to be added.
 void Drain();
-// What gives or takes memory: a device does it once all its work is done, and lets nobody add any until then.
-// Work that waits for other work to be added would wait for ever; here it is counted.
+// For calls that allocate or free memory: a device handles them once all its work is done, and lets no thread
+// add work until then. Work that waits for other work to be added would wait for ever; it is counted instead.
 void DrainAll();
 
-// Works until `done`. An error of the wait itself ends it, and what is left of the stream.
+// Works until `done`. An error of the wait itself ends it and drops the rest of the stream.
 template <typename Done>
 Error Finish(Error failed, Stream* stream, Done done) {
   World& w = W();
@@ -133,18 +133,18 @@ Error Finish(Error failed, Stream* stream, Done done) {
       return failed;
     }
     if (done()) return current.back()->lost;
-    w.changed.wait_for(w.mutex, std::chrono::milliseconds(1));  // kernels look at what the host writes, too
+    w.changed.wait_for(w.mutex, std::chrono::milliseconds(1));  // kernels also poll host writes
   }
 }
 
-// Null if there is none.
+// Null if there is no such object.
 Stream* ToStream(cuda::StreamHandle handle);
 Event* ToEvent(cuda::EventHandle handle);
 
-// Adds to the stream, or to what it captures.
+// Adds work to the stream, or to the graph that it captures.
 Error Enqueue(cuda::StreamHandle handle, Work work, bool copy = false);
 
-// Counts what is about to be added, if the stream is not idle.
+// Counts the work about to be added, if the stream is not idle.
 void CountQueue(cuda::StreamHandle handle);
 
 // Whether a block of the current device holds all of these bytes.

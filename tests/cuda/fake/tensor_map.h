@@ -1,4 +1,4 @@
-// What a CUtensorMap says, in its 128 bytes; and the boxes that TMA cuts by it.
+// The fields of a CUtensorMap, decoded from its 128 bytes, and the boxes that TMA copies by it.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@ namespace rondo::fake_cuda {
 
 struct TensorMap {
   const char* memory = nullptr;
-  uint32_t extents[5] = {};  // elements, the innermost first
-  uint64_t strides[4] = {};  // bytes, from the second dimension on
+  uint32_t extents[5] = {};  // in elements, the innermost first
+  uint64_t strides[4] = {};  // in bytes, from the second dimension on
   uint16_t box[5] = {};
   uint8_t rank = 0, element_bytes = 0;
   uint8_t swizzle_bytes = 0;  // 32, 64, 128; 0: none
 };
 static_assert(sizeof(TensorMap) <= 128);
 
-// The box whose first element is at `at`, line after line; zeros where the tensor has nothing.
+// The box whose first element is at `at`, line by line; zeros outside of the tensor.
 std::vector<char> ReadBox(const TensorMap& map, const std::vector<int64_t>& at);
 
-// Where 16 bytes of an address lie with swizzles of so many bytes: the 16s of each run of them are exchanged
-// by the number, among eight, of the 128 bytes that they are in.
+// The address of a 16-byte piece with swizzles of so many bytes. Within each run of `swizzle_bytes`, pieces
+// are exchanged by the number of their 128 bytes, modulo 8.
 inline uint32_t Swizzled(uint32_t address, uint32_t swizzle_bytes) {
   return swizzle_bytes == 0 ? address : address ^ (address >> 7 & (swizzle_bytes / 16 - 1)) << 4;
 }

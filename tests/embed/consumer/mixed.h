@@ -1,4 +1,4 @@
-// What the files of consumer_mixed hand each other.
+// The functions that the files of consumer_mixed call of each other.
 #pragma once
 
 #include <rondo/rondo.hpp>
