@@ -1,5 +1,5 @@
-// The host driver's collectives, without a runtime, beyond what every driver's do (tests/conformance): what a
-// plan that has been verified never does, and what several devices share.
+// The host driver's collectives, without a runtime, beyond the promises of every driver (tests/conformance):
+// cases that verified plans never have, and state that several devices share.
 #include <cstring>
 #include <string>
 

@@ -1,5 +1,5 @@
-// Runs on several devices that fail, at every call on any device, or are ended: who is named, and what goes
-// on.
+// Runs on several devices that fail, at every call on any device, or are ended: the error names the device,
+// and other sessions go on.
 #include <atomic>
 #include <chrono>
 #include <string>

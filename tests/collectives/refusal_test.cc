@@ -1,6 +1,6 @@
-// Plans in which one rank's collectives are not what the others expect are refused before anything is
-// launched, by a sentence that names the device, the sync point and the source node. With certificates made
-// anew, so that the rules themselves find it, and with the old ones.
+// Plans in which one rank's collectives differ from those that the others expect are refused before anything
+// is launched. The sentence names the device, the sync point and the source node. Tested with new
+// certificates, so that the rules themselves find the difference, and with the old ones.
 #include <cstring>
 #include <string>
 

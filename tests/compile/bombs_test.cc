@@ -1,4 +1,5 @@
-// Small models that ask for much are compiled or refused within 5 s and 1 GB. tools/bench/bombs.py has more.
+// Small models that cost a compiler much are compiled or refused within 5 s and 1 GB. tools/bench/bombs.py
+// has more.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-// The whole line from ONNX files to plans: what is shared, what is refused, and that nothing is left to
-// chance.
+// The whole pipeline from ONNX files to plans: what programs share, what is refused, and that plans are
+// deterministic.
 #include "compiler/compile.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// From planned programs to a plan: what is shared, what each buffer and step says, and that it can be proven.
+// From planned programs to a plan: what is shared, the fields of each buffer and step, and that the plan
+// passes the checker.
 #include <gtest/gtest.h>
 
 #include <cstring>

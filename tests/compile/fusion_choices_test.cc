@@ -1,5 +1,5 @@
-// Fusions that would delay work which can run beside a collective, or keep alive more than their pieces: they
-// are not formed, without anybody saying `fuse: off`.
+// Fusions that would delay work that can run beside a collective, or keep more memory alive than their
+// pieces, are not formed, also without `fuse: off`.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,4 +1,5 @@
-// The table of passes: what holds after each is checked, and what does not hold is found. Targets as values.
+// The table of passes: the contract of each pass is checked after it, and a violation is found. Targets as
+// values.
 #include "compiler/pipeline.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Large models: no recursion as deep as the model, no kernel larger than a kernel may be, no exception.
+// Large models: no recursion as deep as the model, no kernel above the limits of kernels, no exception.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-// Collectives of several groups of devices come into one order, or are refused in a sentence.
+// Collectives of several groups of devices get one order, or are refused in a sentence.
 #include "compiler/codegen/sync_points.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Collectives of two ranks: on the host driver's virtual devices, and on GPUs through NCCL; each on a device
-// of its own, and both on one.
+// Collectives of two ranks, on the host driver's virtual devices and on GPUs through NCCL: each rank on a
+// device of its own, and both on one.
 #include <chrono>
 #include <functional>
 #include <thread>

@@ -1,5 +1,5 @@
-// The fake driver of tests/runtime: those tests rest on what it promises. And the same behind a driver and
-// devices that pass every call on.
+// The fake driver of tests/runtime, whose promises those tests rely on. Also the same driver behind a driver
+// and devices that forward every call.
 #include "tests/runtime/fake_driver.h"
 
 #include <map>

@@ -1,4 +1,4 @@
-// What is recorded, and replayed.
+// Recorded graphs, and their replays.
 #include "tests/conformance/conformance.h"
 #include "tests/host/kernel_zoo.h"
 

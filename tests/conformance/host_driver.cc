@@ -1,5 +1,5 @@
-// The host driver: on one thread, on three, with the baseline's instructions, and with devices that take
-// their work in a random order.
+// The host driver on one thread, on three, with the baseline's instructions, and with devices that run their
+// work in a random order.
 #include "drivers/host/host_driver.h"
 
 #include "tests/conformance/driver_under_test.h"

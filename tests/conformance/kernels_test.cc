@@ -1,4 +1,4 @@
-// Modules, launches, and what goes wrong in them.
+// Modules, launches, and their errors.
 #include <cstring>
 
 #include "tests/conformance/conformance.h"

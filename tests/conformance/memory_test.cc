@@ -1,4 +1,4 @@
-// Devices and their memory, and what a driver says of itself.
+// Devices and their memory, and the driver's DriverInfo.
 #include <cstring>
 
 #include "core/synthetic.h"

@@ -1,4 +1,4 @@
-// Arenas: what they take from their allocator, give out and give back.
+// Arenas: blocks that they take from their allocator, memory that they give out, and blocks that they return.
 #include "core/arena.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Files: inputs are regular files and are never waited for; outputs replace their own kind and come whole or
-// not at all.
+// Files: inputs are regular files and never block; an output replaces only a file of its own kind, and is
+// complete or absent.
 #include "core/files.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Lists and shapes: small containers that everything rests on.
+// Lists and shapes: small containers that all other code uses.
 #include <gtest/gtest.h>
 
 #include <algorithm>

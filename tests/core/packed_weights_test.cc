@@ -1,4 +1,4 @@
-// Packed weights: the numbers of their codes, and where the header says that codes and scales lie.
+// Packed weights: the numbers of their codes, and the positions of codes and scales that the header states.
 #include "core/packed_weights.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The definition of the arithmetic, where its results are known.
+// The definition of the arithmetic, for inputs whose results are known.
 #include "core/scalar.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Errors: what they say, where they came from, and their copies.
+// Errors: their texts, their places in the source, and their copies.
 #include "core/status.h"
 
 #include <gtest/gtest.h>

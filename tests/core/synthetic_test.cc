@@ -1,4 +1,4 @@
-// Synthetic weights are the numbers that the header states, wherever and in whatever pieces they are made.
+// Synthetic weights are the numbers that the header states, on any device and in pieces of any size.
 #include "core/synthetic.h"
 
 #include <gtest/gtest.h>

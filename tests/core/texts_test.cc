@@ -1,4 +1,4 @@
-// What people get to read: names from files, shapes, the log.
+// Texts for people: names from files, shapes, the log.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,7 +1,7 @@
-// Collectives on GPUs when a rank fails: the run ends with an error that says where, nothing hangs, the
-// process and its memory live on. Also every collective op against virtual devices. Two ranks, each on a GPU
-// of its own (skipped where there are fewer than two), and both on one (skipped where NCCL is older
-// than 2.30).
+// Collectives on GPUs when a rank fails: the run ends with an error that names the place, nothing hangs, and
+// the process and its memory stay usable. Also compares every collective op with virtual devices. Two ranks,
+// each on a GPU of its own (skipped with fewer than two), and both on one (skipped with an NCCL older than
+// 2.30).
 #include <gtest/gtest.h>
 
 #include <chrono>

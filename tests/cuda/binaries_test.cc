@@ -1,4 +1,5 @@
-// Machine code and its contract: binaries that are read, refused, and not what was compiled.
+// Machine code and its contract: binaries that are read, that are refused, and that differ from the compiled
+// ones.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,4 +1,5 @@
-// Machine code by units: each different text once, at once, out of the cache where it is there and whole.
+// Machine code by units: each different text is compiled once, in parallel, or taken from the cache if its
+// entry is complete.
 #include "compiler/codegen/cuda/compile_units.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Device code in files: each compiles by itself, and a kernel is compiled again only when what it includes
-// changes. These need libnvrtc (tools/setup installs it) and fail without it.
+// Headers of device code: each compiles by itself, and a kernel is compiled again only if a header that it
+// includes changes. These tests need libnvrtc (tools/setup installs it) and fail without it.
 #include "compiler/codegen/cuda/device_headers.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What kernels are estimated to take, beside what was measured of them on an H200. No GPU needed.
+// Estimates of kernels' times against times measured on an H200. No GPU needed.
 #include "compiler/codegen/cuda/estimate_kernels.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// How long an all-reduce takes, by size and ranks, through the cuda driver: on GPUs of their own or, where
-// there are fewer, on shared ones. Prints a table; checks the sums.
+// The time of an all-reduce, by size and ranks, through the cuda driver, on GPUs of their own or, if there
+// are fewer, on shared ones. Prints a table and checks the sums.
 #include <gtest/gtest.h>
 
 #include <algorithm>

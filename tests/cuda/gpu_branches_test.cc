@@ -1,4 +1,5 @@
-// An If that a run decides, in generated kernels: indices out of range count where their branch is taken.
+// An If that is decided at run time, in generated kernels: indices out of range count only in the branch that
+// is taken.
 #include "tests/cuda/with_gpu.h"
 #include "tests/e2e/branch_models.h"
 

@@ -1,5 +1,5 @@
-// A custom operator that stays on the GPU (tools/examples/custom_ops/moe_combine.cc): recorded into the
-// model's graph, replayed a thousand times, with the host's results.
+// A custom operator that runs on the GPU (tools/examples/custom_ops/moe_combine.cc): it is recorded into the
+// model's graph and replayed a thousand times, and gives the host's results.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Inputs and outputs in the memory of GPUs: the results of host memory, to the bit, wherever the tensors lie.
-// Skipped where there is no GPU; the tensor-parallel model where there is one only.
+// Inputs and outputs in the memory of any GPU: the results of host memory, to the bit. Skipped without a GPU;
+// the tensor-parallel model also with only one.
 #include <filesystem>
 
 #include "tests/compile/tensor_parallel.h"

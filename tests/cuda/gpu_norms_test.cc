@@ -1,6 +1,6 @@
-// All-reduces with a residual and a norm behind them: by one kernel, by small kernels and those of their own,
-// and by NCCL. The bits must be the same; the times are printed. On GPUs of their own or, where there are
-// fewer, on shared ones.
+// All-reduces with a residual and a norm behind them: by one kernel, by small kernels and separate ones, and
+// by NCCL. The bits must be the same; the times are printed. On GPUs of their own or, if there are fewer, on
+// shared ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Every operation, of every type, over edge values: as core/scalar.h defines it, on a GPU.
+// Every operation, of every type, over edge values, on a GPU, against the definition in core/scalar.h.
 #include "tests/cuda/gpu_suite.h"
 #include "tests/scalar/op_sheets.h"
 

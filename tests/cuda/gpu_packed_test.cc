@@ -1,4 +1,4 @@
-// Matmuls by weights in fewer bits against the reference (gpu_suite.h), in every configuration.
+// Matmuls by packed weights against the reference (gpu_suite.h), in every configuration.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The caches of a decoder of two layers on a GPU, filled with canaries: each run of prefill and decode writes
-// the rows of its positions and leaves every other byte as it was. Skipped where there is no GPU or libnvrtc.
+// the rows of its positions and no other byte. Skipped without a GPU or libnvrtc.
 #include "tests/cuda/with_gpu.h"
 #include "tests/e2e/cache_rows.h"
 

@@ -1,6 +1,5 @@
-// What plans state of a GPU's memory before they are loaded is what the GPU then gives, within 1 % or 4 MiB:
-// with 1, 2, 8 and 24 sessions; blocks to the byte. Each plan in a context of its own. Skipped where there is
-// no GPU or no libnvrtc.
+// Plans take the GPU memory that they state before they are loaded, within 1 % or 4 MiB, with 1, 2, 8 and 24
+// sessions; blocks to the byte. Each plan has a context of its own. Skipped without a GPU or libnvrtc.
 #include "compiler/compile.h"
 #include "tests/cuda/with_gpu.h"
 #include "tests/e2e/llama_model.h"

@@ -1,6 +1,6 @@
-// Models shared out over GPUs against their twins on one: SmallTwins, and two layers of the bench models'
-// graphs (BenchTwins) on 2 and 8 ranks. Through NCCL, small kernels, and these with norms behind them. Ranks
-// share GPUs where there are fewer.
+// Models sharded over GPUs against their twins on one GPU: SmallTwins, and two layers of the bench models'
+// graphs (BenchTwins) on 2 and 8 ranks. Through NCCL, small kernels, and small kernels with norms behind
+// them. Ranks share GPUs if there are fewer.
 #include <algorithm>
 #include <memory>
 

@@ -1,4 +1,5 @@
-// Generated windows, and reductions of rows that lie side by side, against the reference (gpu_suite.h).
+// Generated windows, and reductions whose rows are not contiguous but adjacent, against the reference
+// (gpu_suite.h).
 #include "tests/cuda/gpu_suite.h"
 #include "tests/cuda/window_maker.h"
 

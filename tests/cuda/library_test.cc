@@ -1,4 +1,4 @@
-// Which kernels a library computes, as what, and what a split makes of the others.
+// The kernels that a library computes, their form, and the splits of other kernels for it.
 #include <gtest/gtest.h>
 
 #include <set>

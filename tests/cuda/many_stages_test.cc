@@ -1,5 +1,5 @@
-// Rows that many stages go over, as where tokens are drawn: rounds are a loop that ends once it finds nothing
-// new, and rows lie in shared memory where they fit. No GPU needed.
+// Rows with many stages, as in drawing tokens: the rounds are a loop that ends when a round changes nothing,
+// and rows stay in shared memory if they fit. No GPU needed.
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/cuda/kernel_text.h"

@@ -1,4 +1,4 @@
-// Which template a matmul gets, and that every choice compiles: on machines without a GPU too.
+// The template that a matmul gets; every choice compiles, also on machines without a GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// NormOf: which kernels an all-reduce can do as well. Whatever else a kernel does, it is refused.
+// NormOf: the kernels that an all-reduce can compute as well. Kernels that do anything else are refused.
 #include "drivers/cuda/peer_collectives/norm_kernel.h"
 
 #include <gtest/gtest.h>

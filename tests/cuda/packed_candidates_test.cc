@@ -1,4 +1,4 @@
-// Which kernel multiplies by packed weights, by rows, columns, K and bits, on an H200. No GPU needed.
+// The kernel chosen for a matmul by packed weights, by rows, columns, K and bits, on an H200. No GPU needed.
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/cuda/kernel_text.h"

@@ -1,6 +1,6 @@
-// Where matmuls by packed weights find them in shared memory, lane by lane: boxes of a stage are copied as
-// TMA does, and what each lane makes its fragments of is compared with where core/packed_weights.h has a
-// number.
+// The addresses at which matmuls by packed weights read shared memory, lane by lane. Boxes of a stage are
+// copied as TMA does, and the numbers that each lane reads for its fragments are compared with the format of
+// core/packed_weights.h.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Alternatives and profiles: names, digests, files, and what they change in a plan.
+// Alternatives and profiles: names, digests, files, and their effect on a plan.
 #include "tools/rondo/profile.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Quantisation in the text of kernels: by a reciprocal, and the same numbers as by a division.
+// The text of kernels that quantise: they multiply by a reciprocal, with the results of a division.
 #include <gtest/gtest.h>
 #include <math.h>
 

@@ -1,6 +1,6 @@
 // Runs of 2, 4 and 8 ranks through the cuda driver, with NCCL and with small collectives, on GPUs of their
-// own or, where there are fewer, on shared ones: many of them with random delays, from two threads, beside
-// sessions that come and go; late ranks.
+// own or, if there are fewer, on shared ones: many runs with random delays, from two threads, beside sessions
+// that come and go; late ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Small collectives with threads as ranks: what each kernel thread does
+// Small collectives with threads as ranks: the code of the kernels' threads
 // (drivers/cuda/peer_collectives/exchange.h), compiled for the CPU, over memory that all ranks share.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// All-reduces that go on with a residual and a norm, with threads as blocks: what each kernel thread does
+// All-reduces with a residual and a norm, with threads as blocks: the code of the kernels' threads
 // (drivers/cuda/peer_collectives/norm.h), compiled for the CPU.
 #include <gtest/gtest.h>
 

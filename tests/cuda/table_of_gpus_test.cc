@@ -1,4 +1,4 @@
-// What tools/bench/gpu_table fits: from times that follow another table it finds that table.
+// The fit of tools/bench/gpu_table: from times that follow another table it finds that table.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Which template attention, rows and maps get, by shape, layout, alignment and target. No GPU needed.
+// The templates that attention, rows and maps get, by shape, layout, alignment and target. No GPU needed.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What the drivers declare of CUDA, NCCL and cuBLASLt, against the toolkit's own headers. Compiled where
-// those are.
+// The drivers' own declarations of CUDA, NCCL and cuBLASLt, against the toolkit's headers. Compiled only with
+// these.
 #include <gtest/gtest.h>
 
 #include <cstddef>

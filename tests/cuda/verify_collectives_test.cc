@@ -1,6 +1,6 @@
-// The lifecycle verifier on the cuda driver with collectives over NCCL: a sound plan has no findings, and
-// what a collective does to memory beside its contract is told. On one GPU where there is but one and NCCL
-// lets ranks share it. Skipped where neither will do.
+// The lifecycle verifier on the cuda driver with collectives over NCCL: a sound plan has no findings, and a
+// collective's access outside of its contract is reported. With a single GPU, on that one if NCCL lets ranks
+// share it; otherwise skipped.
 #include "core/forwarding_driver.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "runtime/verify/lifecycle_verifier.h"

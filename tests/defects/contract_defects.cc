@@ -1,4 +1,4 @@
-// Contracts that do not say what their kernels touch.
+// Contracts that differ from the memory that their kernels touch.
 #include <algorithm>
 #include <iterator>
 #include <utility>

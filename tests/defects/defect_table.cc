@@ -1,5 +1,5 @@
 // defect_table [--each N] [--seed S] [--only KIND] [--list] PLAN...: plants N defects of each kind in each
-// plan and tells who finds them, the lifecycle verifier with the checker off.
+// plan and counts the parts that find them; the lifecycle verifier runs with the checker off.
 #include <signal.h>
 #include <unistd.h>
 

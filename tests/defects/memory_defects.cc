@@ -1,4 +1,4 @@
-// Buffers that lie, begin or end where they must not, or are of another kind.
+// Buffers with a wrong place, a wrong lifetime or a wrong kind.
 #include <algorithm>
 #include <iterator>
 #include <utility>

@@ -1,4 +1,4 @@
-// Steps in another order, on another stream, with other operands, or not there; ports exchanged.
+// Steps in another order, on another stream, with other operands, or missing; exchanged ports.
 #include <algorithm>
 #include <iterator>
 #include <utility>

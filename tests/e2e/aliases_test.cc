@@ -1,5 +1,5 @@
-// What shares memory in whole programs: states computed where they lie, caches, outputs, parts of one memory
-// that are changed each by itself, pieces of concatenations.
+// Values that share memory in whole programs: states computed in place, caches, outputs, separately updated
+// parts of one memory, pieces of concatenations.
 #include "tests/e2e/alias_model.h"
 
 namespace rondo {

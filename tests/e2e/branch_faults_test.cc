@@ -1,5 +1,5 @@
-// An If that a run decides: what the branch that is not taken computes never ends the run, and the one that
-// is taken faults as without the If.
+// An If that is decided at run time: a fault in the branch that is not taken never ends the run, and the
+// branch that is taken faults as without the If.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Plans with buckets: runs of true shape are those of plans of that shape alone.
+// Plans with buckets: runs of a true shape give the results of a plan of that shape alone.
 #include <gtest/gtest.h>
 
 #include <cmath>

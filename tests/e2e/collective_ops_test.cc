@@ -1,5 +1,5 @@
-// Every collective that a model can contain, on 2 and 4 virtual devices, each with a file of its own: what
-// comes out on each device is what plain loops over the devices' values give.
+// Every collective that a model can contain, on 2 and 4 virtual devices, with one model file for each: the
+// results on each device are those of plain loops over the devices' values.
 #include <cstring>
 #include <fstream>
 #include <functional>

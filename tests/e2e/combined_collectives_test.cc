@@ -1,5 +1,5 @@
-// Small collectives that do not depend on one another become one, with the results of several, on virtual
-// devices: of all devices, and of groups of them.
+// Small independent collectives, of all devices and of groups, become one collective with the same results,
+// on virtual devices.
 #include <cstring>
 #include <fstream>
 

@@ -1,5 +1,5 @@
-// Branches that a run decides, on the host driver: what is not taken is not run, and replay over poisoned
-// memory gives the same results.
+// Branches that are decided at run time, on the host driver: a branch that is not taken does not run, and a
+// replay over poisoned memory gives the same results.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// What a model itself says of the devices it is to be shared out over is taken as given: weights and values
-// lie so, stages are those, and what contradicts is told by node.
+// A model's own device configurations are obeyed: weights and values have the given shardings, stages are the
+// given ones, and a contradiction is an error that names the node.
 #include <cmath>
 #include <cstring>
 #include <fstream>

@@ -1,5 +1,5 @@
-// Inputs and outputs in device memory, on the host driver: whichever of them lie there, wherever they lie and
-// however they are aligned, the results are those of host memory, to the bit.
+// Inputs and outputs in device memory, on the host driver: for any of them, at any address and alignment, the
+// results are those of host memory, to the bit.
 #include <sys/mman.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Donated inputs: which output is computed in the memory of an input that the caller gives away, what else
-// may lie there, and that nothing reads the input afterwards.
+// Donated inputs: the output that is computed in the memory of an input that the caller gives away, other
+// values that may be there, and that nothing reads the input afterwards.
 #include <cstring>
 #include <fstream>
 

@@ -1,6 +1,6 @@
-// The caches of a decoder like the bench models', of two layers: prefill and decode write the rows of their
-// positions and touch nothing else. On the host, memory that a run must not write cannot be written while it
-// runs.
+// The caches of a decoder of two layers in the form of the bench models: prefill and decode write the rows of
+// their positions and touch nothing else. On the host, memory that a run must not write is write-protected
+// while it runs.
 #include <sys/mman.h>
 
 #include "tests/e2e/cache_rows.h"

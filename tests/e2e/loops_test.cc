@@ -1,4 +1,4 @@
-// Recurrent operators, Loop and Scan as loops: the same results as written out, round by round.
+// Recurrent operators, Loop and Scan as loops: the results of the unrolled form, round by round.
 #include <gtest/gtest.h>
 
 #include <cmath>

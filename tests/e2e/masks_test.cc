@@ -1,5 +1,5 @@
-// Masked attention on the host driver: recognised, it gives what its pieces give, rows that keep no key among
-// others.
+// Masked attention on the host driver: recognised attention gives the results of its pieces, also for rows
+// that keep no key.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Models whose weights are in fewer bits, on the host: how far they are from f32, what they take, and that
-// plans that say something else of their weights than is there are refused.
+// Models with packed weights, on the host: their distance from f32, their memory, and the refusal of plans
+// whose description of their weights is wrong.
 #include <cmath>
 #include <cstring>
 #include <functional>

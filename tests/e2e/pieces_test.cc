@@ -1,5 +1,5 @@
-// Pieces of concatenations: each is computed where it belongs, whatever computes it, or `inspect` says why
-// not.
+// Pieces of concatenations: each is computed in its place in the result, by any kernel, or `inspect` gives
+// the reason.
 #include "tests/e2e/alias_model.h"
 
 namespace rondo {

@@ -1,4 +1,4 @@
-// Models compiled with --precision, on the host: how far they are from f32.
+// Models compiled with --precision, on the host: their distance from f32.
 #include <cmath>
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // Random small programs on 2 to 8 virtual devices: collectives of all devices and of groups, small ones that
-// become one, chunks of rows, regions and other annotations. Results are those of the plain program, and
-// every annotation is seen in the plan, or refused.
+// become one, chunks of rows, regions and other annotations. The results are those of the plain program, and
+// every annotation is in the plan, or refused.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,6 +1,6 @@
-// A whole model shared out over devices (--tp) or cut into stages (--pp): its runs, one after another over
-// states that each device holds its share of, agree with one device's, to the bit for stages; all devices
-// give the same bits; each holds no more than its share.
+// A whole model sharded over devices (--tp) or cut into stages (--pp). Its runs, one after another over
+// states of which each device holds its share, agree with one device's, for stages to the bit. All devices
+// give the same bits, and each holds no more than its share.
 #include <gtest/gtest.h>
 
 #include <cmath>

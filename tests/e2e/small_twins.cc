@@ -1,4 +1,4 @@
-// The models that SmallTwins and BenchTwins share out.
+// The models of SmallTwins and BenchTwins.
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>

@@ -1,6 +1,6 @@
-// The table of compiler/passes/README.md, "Special values": what compiled plans make of +-0, +-inf, NaN,
-// subnormals and the ends of floats, beside what the operators of the model say, computed here one by one. An
-// entry a rewrite.
+// The table of compiler/passes/README.md, "Special values": results of compiled plans for +-0, +-inf, NaN,
+// subnormals and the ends of floats, against the model's operators, computed here one by one. One entry for
+// each rewrite.
 #include <gtest/gtest.h>
 
 #include <cmath>

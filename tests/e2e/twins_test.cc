@@ -1,5 +1,5 @@
-// SmallTwins on virtual devices that are late and whose steps come in other orders; and what is cut off a
-// decoder's graph. On GPUs: tests/cuda/gpu_twins_test.cc.
+// SmallTwins on virtual devices that are late and whose steps run in other orders; and the layers cut out of
+// a decoder's graph. On GPUs: tests/cuda/gpu_twins_test.cc.
 #include "tests/e2e/twins.h"
 
 #include "tests/e2e/first_layers.h"

@@ -1,5 +1,6 @@
-// The fault walk: every allocation and every driver call of opening a plan, making a runtime and a session,
-// and running, fails once. Each time: a clean error, nothing left behind, and a runtime that works.
+// The fault walk: every allocation and every driver call fails once, while a plan is opened, a runtime and a
+// session are made, and programs run. Each time there is a clean error, nothing stays behind, and the runtime
+// still works.
 #include <gtest/gtest.h>
 
 #include <chrono>

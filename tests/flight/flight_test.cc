@@ -1,4 +1,4 @@
-// What a flight recorder's file says of runs that hang, fail, end and are killed.
+// The flight recorder's file for runs that hang, fail, end and are killed.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>

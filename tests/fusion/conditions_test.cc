@@ -1,4 +1,4 @@
-// What is needed under conditions is computed under them, and every result is as without.
+// Values that are needed only under conditions are computed under them, with unchanged results.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// How what convolutions and matmuls read lies on GPUs: channels last, and rows along memory.
+// The layouts on GPUs of the operands of convolutions and matmuls: channels last, and rows along memory.
 #include <gtest/gtest.h>
 
 #include "compiler/fusion/fuse.h"

@@ -1,4 +1,5 @@
-// Loops: what the rounds hand on is written over what they were given exactly where that changes no result.
+// Loops: the values that a round passes on are written over those that it got exactly where that changes no
+// result.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Pictures between convolutions of 8-bit integers that a run quantises by their range.
+// Images between convolutions of 8-bit integers that are quantised by their range at run time.
 #include <gtest/gtest.h>
 
 #include "compiler/ir/builder.h"

@@ -1,5 +1,4 @@
-// State that is written in its own memory while others still read what it held: every reader sees its
-// version.
+// State that is written in place while others still read its old contents: every reader sees its own version.
 #include <gtest/gtest.h>
 
 #include "compiler/ir/builder.h"

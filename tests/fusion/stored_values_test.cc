@@ -1,5 +1,5 @@
-// What lies in memory between kernels: in 16 bits where 16 bits are all there is, and in the order of
-// elements that lets a result be written over what it was added to.
+// Values in memory between kernels: in 16 bits if 16 bits hold them, and in the order of elements that lets a
+// result be written over one of its summands.
 #include <gtest/gtest.h>
 
 #include <algorithm>

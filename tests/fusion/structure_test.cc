@@ -1,4 +1,4 @@
-// What fusion promises to put together, counted in kernels: the random graphs would not notice a lost fusion.
+// Required fusions, counted in kernels: the random graphs would not notice a lost fusion.
 #include <gtest/gtest.h>
 
 #include "compiler/fusion/context.h"

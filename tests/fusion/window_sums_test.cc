@@ -1,4 +1,4 @@
-// Sums of what a convolution reads, beside the convolution.
+// Sums of a convolution's input, computed with the convolution.
 #include <gtest/gtest.h>
 
 #include "compiler/ir/builder.h"

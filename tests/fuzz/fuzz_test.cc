@@ -1,4 +1,4 @@
-// What fuzzing relies on, and what it has found.
+// The foundations of fuzzing, and the inputs that it has found.
 #include <gtest/gtest.h>
 
 #include <cstring>

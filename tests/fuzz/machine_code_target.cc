@@ -1,4 +1,4 @@
-// Machine code: ELF images and PTX, read as before they are loaded. What is said of a function must be
+// Machine code: ELF images and PTX, read as before they are loaded. The values read for a function must be
 // possible.
 #include "formats/machine_code/binary_check.h"
 #include "formats/machine_code/cubin.h"

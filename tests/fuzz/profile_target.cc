@@ -1,5 +1,5 @@
-// Profiles of rondo tune and rondo profile: what is read reads back as written, and what of it a plan keeps
-// among its sources is what estimates were made with. Other inputs are such sources, a line each.
+// Profiles of rondo tune and rondo profile: a profile that was read must read back as written, and its notes
+// among a plan's sources must give the numbers of the estimates. Other inputs are such notes, one per line.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Tensor files: .npy, TensorProto and safetensors. What is read must fit its own shape, and npy and
+// Tensor files: .npy, TensorProto and safetensors. The data must fit the shape that was read, and npy and
 // TensorProto must read back as written.
 #include <string>
 

@@ -1,5 +1,5 @@
-// Products of 8-bit integers: all signs, layouts and epilogues against the reference, and what multiplies on
-// machines that have no instruction for it.
+// Matmuls of 8-bit integers: all signs, layouts and epilogues against the reference, and the path of machines
+// without an instruction for them.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the host driver promises beyond core/driver.h (tests/conformance).
+// The host driver's promises beyond core/driver.h (tests/conformance).
 #include <gtest/gtest.h>
 
 #include "tests/host/count_allocations.h"

@@ -1,6 +1,6 @@
-// Speed of the host driver's skeletons: `host_kernels_bench --benchmark_filter=Product`. Arguments of
-// products: rows, columns, depth, layout (0: rhs [k, n], 1: rhs [n, k]), dtype of the rhs, threads. GFLOPS
-// and bytes of the rhs per second are in the counters.
+// The speed of the host driver's skeletons: `host_kernels_bench --benchmark_filter=Product`. Arguments of
+// matmuls: rows, columns, depth, layout (0: rhs [k, n], 1: rhs [n, k]), dtype of the rhs, threads. The
+// counters have GFLOPS and bytes of the rhs per second.
 #include <benchmark/benchmark.h>
 
 #include "tests/host/driver_case.h"

@@ -1,4 +1,4 @@
-// Ranges of whole tensors: found by all threads, used for what follows in the same kernel, and taken while
+// Ranges of whole tensors: computed by all threads, used in the rest of the same kernel, and computed while
 // the tensor is written.
 #include <gtest/gtest.h>
 

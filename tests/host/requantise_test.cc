@@ -1,5 +1,5 @@
-// Epilogues of sums of bytes that scale and quantise: whole ones, ones that go on from the bytes, and ones
-// that need more than those.
+// Epilogues of sums of bytes that scale and quantise: complete ones, ones with further steps after the bytes,
+// and ones that need other inputs too.
 #include <gtest/gtest.h>
 
 #include <cmath>

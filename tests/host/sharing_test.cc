@@ -1,4 +1,4 @@
-// How products are shared out among threads.
+// The division of matmuls among threads.
 #include "drivers/host/sharing.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Kernels that would go on for centuries, one for each path, end soon after they are asked to.
+// Kernels that would run for centuries, one for each path, end soon after a request to stop.
 #include "core/stop.h"
 
 #include <gtest/gtest.h>

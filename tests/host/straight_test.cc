@@ -1,6 +1,6 @@
-// What the host driver computes without tapes, tiles or packed rows: lines of pictures that bytes are
-// multiplied in, floats that lie straight and are scaled by channel, bytes in runs, bytes that are
-// transposed. That these ways are taken, and that they give the same.
+// The host driver's loops without tapes, tiles or packed rows: lines of images multiplied in bytes,
+// contiguous floats scaled by channel, bytes in runs, transposed bytes. They are used, and give the same
+// results.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// How far functions and loops may be written out depends on the model's file and weights.
+// The limit for unrolling functions and loops depends on the size of the model's file and weights.
 #include <gtest/gtest.h>
 
 #include <fstream>

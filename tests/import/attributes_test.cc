@@ -1,10 +1,10 @@
-// Every attribute that a handler reads is set to something else than its default by a case whose values are
+// Every attribute that a handler reads is set to a value other than its default by a case whose results are
 // known.
 //
 // The cases are those of tests/data/attributes (tests/ort/attribute_cases.py writes them): models whose
-// inputs have initializers, and whose initializers expect/NAME are what the outputs are. What handlers read
-// is what they ask of OpContext while the cases are imported (ImportReport::attributes), and what their
-// sources ask for.
+// inputs have initializers, and whose initializers expect/NAME hold the expected outputs. The attributes that
+// handlers read are recorded by OpContext while the cases are imported (ImportReport::attributes), and found
+// in the handlers' sources.
 #include <gtest/gtest.h>
 
 #include <algorithm>

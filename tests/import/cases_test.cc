@@ -1,4 +1,4 @@
-// The fixtures in tests/data through the importer and the evaluator, and what happens when they are damaged.
+// The fixtures in tests/data through the importer and the evaluator, and the results of damaging them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Caches of a fixed length that are kept in another type than the model computes in, as converters to f16
-// leave ports (keep_io_types): casts stand between them and attention. They mean what growing ones do, and
+// Caches of a fixed length in another type than that of the model's computation, as converters to f16 leave
+// ports (keep_io_types): casts stand between them and attention. They give the results of growing caches, and
 // hold the same rows to the last bit.
 #include <gtest/gtest.h>
 

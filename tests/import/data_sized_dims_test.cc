@@ -1,4 +1,4 @@
-// Dims whose length only a run knows, against loops over what is real.
+// Dims whose length is known only at run time, against loops over their real elements.
 #include <gtest/gtest.h>
 
 #include <cstring>

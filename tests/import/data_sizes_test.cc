@@ -1,4 +1,4 @@
-// Outputs whose size data decide, loops that data end, and the bounds that people give of them.
+// Outputs whose size depends on data, loops that data end, and the bounds that users give for them.
 #include <algorithm>
 #include <limits>
 #include <optional>

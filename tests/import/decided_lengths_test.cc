@@ -1,5 +1,5 @@
-// Caches of a fixed length: what a model decides by how much is cached is decided in each run, not for the
-// full length when it is compiled.
+// Caches of a fixed length: branches on the number of cached positions are decided in each run, not at
+// compile time for the full length.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,6 +1,6 @@
-// evaluate_cases [--model M] [--import-only | --attributes] FOLDER...: imports and evaluates model cases; one
-// line each. --attributes: imports models, and prints what their handlers read of attributes (AttributeRead),
-// a line each.
+// evaluate_cases [--model M] [--import-only | --attributes] FOLDER...: imports and evaluates model cases, and
+// prints one line for each. --attributes: imports models, and prints each attribute that their handlers read
+// (AttributeRead), one per line.
 #include <cstdio>
 #include <cstring>
 #include <string>

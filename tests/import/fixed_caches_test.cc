@@ -1,5 +1,5 @@
-// Caches of a fixed length: what comes of a model whose caches grow means the same at every number of cached
-// positions.
+// Caches of a fixed length: a model with growing caches gives the same results with them at every number of
+// cached positions.
 #include <gtest/gtest.h>
 
 #include <cstring>

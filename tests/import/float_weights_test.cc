@@ -1,5 +1,5 @@
-// Weights of FP4 and FP8 in blocks: experts of QMoE in every layout that its quant_type means, against MoE of
-// the same numbers.
+// Weights of FP4 and FP8 in blocks: experts of QMoE in every layout of its quant_type, against MoE with the
+// same numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Caches of a fixed length that GroupQueryAttention writes: what a model does with their length beside it.
+// Caches of a fixed length that GroupQueryAttention writes, in models that also compute with their length.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the importer promises about whole models: names, errors, folding, functions, control flow.
+// The importer's promises for whole models: names, errors, folding, functions, control flow.
 #include "compiler/import/import.h"
 
 #include <gtest/gtest.h>

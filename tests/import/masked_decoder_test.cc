@@ -1,5 +1,5 @@
-// DecoderMaskedMultiHeadAttention: a step over a cache of a fixed length is MultiHeadAttention's over as much
-// of it as is held.
+// DecoderMaskedMultiHeadAttention: a step over a cache of a fixed length gives the results of
+// MultiHeadAttention over the filled part of the cache.
 #include <gtest/gtest.h>
 
 #include <cmath>

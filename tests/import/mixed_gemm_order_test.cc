@@ -1,4 +1,4 @@
-// Weights prepacked for CUTLASS's matmuls mean what they do by rows.
+// Weights prepacked for CUTLASS's matmuls give the results of the same weights by rows.
 #include "compiler/import/mixed_gemm_order.h"
 
 #include <gtest/gtest.h>

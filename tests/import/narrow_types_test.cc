@@ -1,4 +1,4 @@
-// Types of few bits: which weights stay packed, and what numbers are rounded to.
+// Types of few bits: the weights that stay packed, and the values after rounding.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What opsets 26 to 28 have that earlier ones have not.
+// Operators and forms that are new in opsets 26 to 28.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Options of operators of com.microsoft that change what they mean, against the same worked out by hand.
+// Options that change the meaning of com.microsoft's operators, against results worked out by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>

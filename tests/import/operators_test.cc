@@ -1,4 +1,4 @@
-// What some operators of ONNX mean: sequences, transforms, samples, positions, columns, losses.
+// The meaning of some ONNX operators: sequences, transforms, samples, positions, columns, losses.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Operators that read weights of few bits, in blocks with scales.
+// Operators that read packed weights, in blocks with scales.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,5 +1,5 @@
-// What the importer promises about ports whose values are bound, about types and sequences that plans have
-// not, about opsets outside of those it knows, and about random numbers.
+// The importer's promises for ports with bound values, types and sequences that plans lack, unknown opsets,
+// and random numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>

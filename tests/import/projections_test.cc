@@ -1,5 +1,5 @@
-// Operators of com.microsoft that are several matmuls of one input, that choose experts, and quantised
-// embeddings: the same as the operators that they are made of, or numbers worked out by hand.
+// Operators of com.microsoft that combine several matmuls of one input, that choose experts, and quantised
+// embeddings, against the operators that they are made of, or numbers worked out by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Caches of a fixed length of models whose numbers are rounded to 8 bits on their way, as quantisers leave
-// them: what is cached, scores, weights. They mean what growing ones do at every number of cached positions.
+// Caches of a fixed length in models with values rounded to 8 bits, as quantisers leave them: caches, scores,
+// weights. They give the results of growing caches at every number of cached positions.
 #include <gtest/gtest.h>
 
 #include <limits>

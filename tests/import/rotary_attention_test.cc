@@ -1,5 +1,5 @@
-// Attention of com.microsoft that turns queries and keys itself (do_rotary), against the same with
-// RotaryEmbedding between the product and attention.
+// Attention of com.microsoft that rotates queries and keys itself (do_rotary), against RotaryEmbedding
+// between the matmul and attention.
 #include <gtest/gtest.h>
 
 #include <algorithm>

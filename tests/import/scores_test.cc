@@ -1,4 +1,4 @@
-// The scores that attention's operators show beside their results (qk_matmul_output, output_qk).
+// The scores that attention's operators give as outputs (qk_matmul_output, output_qk).
 #include <gtest/gtest.h>
 
 #include <cmath>

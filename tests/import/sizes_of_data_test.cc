@@ -1,4 +1,4 @@
-// Sizes that data decide, as names that are followed through the graph (compiler/import/sizes_of_data.h).
+// Sizes that depend on data, as names that are followed through the graph (compiler/import/sizes_of_data.h).
 #include <optional>
 
 #include "tests/import/imported.h"

@@ -1,4 +1,4 @@
-// Sizes that a run decides: what their forms and bounds say is what numbers say.
+// Sizes that are known only at run time: their forms and bounds agree with numbers.
 #include "compiler/ir/size.h"
 
 #include <gtest/gtest.h>

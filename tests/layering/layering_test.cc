@@ -1,4 +1,4 @@
-// Who may include whom: every #include of the tree against the table of the design.
+// The layers: every #include of the tree against the table of the design.
 #include <gtest/gtest.h>
 
 #include <algorithm>

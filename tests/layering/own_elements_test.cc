@@ -1,5 +1,5 @@
-// No container is given its own elements: x.assign(x.rbegin(), x.rend()) overwrites what it has yet to read,
-// and neither the checks of the standard library nor a sanitizer notices.
+// No container is assigned from its own elements: x.assign(x.rbegin(), x.rend()) overwrites elements before
+// it reads them, and neither the checks of the standard library nor a sanitizer notices.
 #include <gtest/gtest.h>
 
 #include <cctype>

@@ -1,4 +1,4 @@
-// One way to do a thing: no ten lines of code in a row stand in two places.
+// No code is written twice: no ten consecutive lines of code stand in two places.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
-// Programs on several streams in which values take over one another's memory: the places of all of them, and
-// the arena's lower bound, against definitions written out.
+// Programs on several streams whose values reuse one another's memory: the places of all values, and the
+// arena's lower bound, against explicit definitions.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a solution is refused for, how problems are written, and problems too large to look at pairs.
+// Reasons to refuse a solution, the format of problems, and problems too large for all pairs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// How low packings are that a given amount of work finds, and problems whose conflicts are named one by one.
+// The height of packings that a given amount of work finds, and problems that list their conflicts one by
+// one.
 #include <gtest/gtest.h>
 
 #include <algorithm>

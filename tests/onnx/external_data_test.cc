@@ -1,5 +1,5 @@
-// Where external data may lie: hard links, and symbolic links that end below the model's folder, below its
-// repository in Hugging Face's cache, or below a folder that the user names. Nothing else.
+// Allowed places of external data: hard links, and symbolic links that end below the model's folder, below
+// its repository in Hugging Face's cache, or below a folder that the user names. No others.
 #include "formats/onnx/external_data.h"
 
 #include <gtest/gtest.h>

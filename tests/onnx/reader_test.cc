@@ -1,4 +1,4 @@
-// Model files: what is read, and what is refused.
+// Model files that are read, and files that are refused.
 #include "formats/onnx/reader.h"
 
 #include <gtest/gtest.h>

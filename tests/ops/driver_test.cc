@@ -1,5 +1,5 @@
-// What the host driver accepts of plans that call custom ops, and calls inside graphs. What calls do on any
-// driver: tests/conformance.
+// Plans with calls of custom ops that the host driver accepts, and calls inside graphs. tests/conformance
+// tests calls on any driver.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,4 @@
-// The example of tools/examples/custom_ops as its users meet it: through the command, and through the C
-// interface.
+// The example of tools/examples/custom_ops in users' ways: through the command, and through the C interface.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Where compiled calls read and write: runs of others' memory, states and tensors changed in place, copies
-// where that is not safe.
+// The memory that compiled calls read and write: parts of other values' memory, states and tensors changed in
+// place, and copies where that is not safe.
 #include "tests/ops/compiled_calls.h"
 
 namespace rondo {

@@ -1,4 +1,4 @@
-// Libraries of ops: what is registered, found and refused, and the sentence for each refusal.
+// Libraries of ops that are registered, found and refused, with the sentence for each refusal.
 #include <gtest/gtest.h>
 
 #include <functional>

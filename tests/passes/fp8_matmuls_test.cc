@@ -1,4 +1,4 @@
-// fp8_matmuls: numbers of FP8 that are scaled are multiplied as they are, and nothing else is.
+// fp8_matmuls: matmuls of scaled FP8 numbers read these directly; no other matmul changes.
 #include "compiler/ir/packed.h"
 #include "compiler/passes/match.h"
 #include "compiler/quantise/quantise.h"

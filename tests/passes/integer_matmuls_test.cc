@@ -1,4 +1,4 @@
-// integer_matmuls: what is quantised is multiplied as 8-bit integers, and nothing else is.
+// integer_matmuls: matmuls of quantised values become matmuls of 8-bit integers; no other matmul changes.
 #include "compiler/quantise/quantise.h"
 #include "tests/passes/small_graph.h"
 

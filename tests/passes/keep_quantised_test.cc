@@ -1,4 +1,4 @@
-// keep_quantised: what is quantised again as it was is left as it is, and nothing else is.
+// keep_quantised: a value that is quantised again in the same way stays quantised; no other value changes.
 #include "compiler/quantise/quantise.h"
 #include "tests/passes/small_graph.h"
 

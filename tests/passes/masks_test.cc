@@ -1,6 +1,6 @@
-// Masks of attention: whatever "minus much" a model drops keys with, and in whatever form, attention and
-// limits are found, and rows that keep no key come out as the model has them. What is not "minus much" stays
-// as it is.
+// Masks of attention: whatever large negative number a model uses to drop keys, and in whatever form,
+// attention and limits are recognised, and rows that keep no key give the model's results. Other numbers stay
+// as they are.
 #include <cmath>
 #include <functional>
 #include <limits>

@@ -1,4 +1,4 @@
-// All passes over whole models: the outputs stay what PyTorch computed, and the patterns end as they should.
+// All passes over whole models: the outputs stay PyTorch's, and the expected patterns result.
 #include <gtest/gtest.h>
 
 #include "tests/folders.h"

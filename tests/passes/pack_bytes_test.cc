@@ -1,4 +1,4 @@
-// pack_bytes: weights that a model dequantises from 8 bits keep them, and what reads them sees the same
+// pack_bytes: weights that a model dequantises from 8 bits stay in 8 bits, and their readers get the same
 // numbers.
 #include "compiler/passes/match.h"
 #include "compiler/quantise/quantise.h"

@@ -1,4 +1,4 @@
-// Weights in fewer bits: what rounding loses, how codes lie, and that who reads them sees the same numbers.
+// Packed weights: the loss by rounding, the layout of codes, and that readers get the same numbers.
 #include "compiler/ir/packed_parts.h"
 #include "compiler/quantise/quantise.h"
 #include "core/synthetic.h"

@@ -1,4 +1,4 @@
-// pad_channels: which convolutions read a copy of four channels, and that they compute the same.
+// pad_channels: the convolutions that read a copy with four channels compute the same results.
 #include <random>
 
 #include "tests/passes/small_graph.h"

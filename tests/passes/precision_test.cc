@@ -1,4 +1,4 @@
-// LowerPrecision: what is rounded to 16 bits, and what never is.
+// LowerPrecision: the values that are rounded to 16 bits, and those that never are.
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {

@@ -1,4 +1,4 @@
-// Random graphs through all passes: whatever is recognised, the outputs stay.
+// Random graphs through all passes: the outputs stay the same, whatever the passes recognise.
 #include "tests/passes/all_passes.h"
 #include "tests/passes/small_graph.h"
 

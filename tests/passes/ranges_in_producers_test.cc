@@ -1,4 +1,4 @@
-// ranges_in_producers: the extremes of what a product makes are numbers that its kernel combines.
+// ranges_in_producers: the kernel of a matmul combines the extremes of its own results.
 #include "compiler/quantise/steps.h"
 #include "tests/passes/small_graph.h"
 

@@ -1,4 +1,4 @@
-// ranges_in_readers: what quantises a picture finds its range in each row, and computes the same.
+// ranges_in_readers: each row that quantises an image finds the image's range itself, with the same results.
 #include "compiler/quantise/steps.h"
 #include "tests/passes/small_graph.h"
 

@@ -1,4 +1,4 @@
-// rematerialise: who computes for itself what others read as well, and that it computes the same.
+// rematerialise: readers that compute a shared value again for themselves, with the same results.
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {

@@ -1,5 +1,5 @@
-// Tokens drawn from logits: by a counter and a seed, from as many tokens as asked for, as often as they are
-// likely.
+// Tokens drawn from logits by a counter and a seed: from the requested number of tokens, each as often as it
+// is likely.
 #include <algorithm>
 #include <cstring>
 #include <map>

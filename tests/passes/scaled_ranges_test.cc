@@ -1,4 +1,4 @@
-// scaled_ranges: the range of a picture times a factor a channel, from extremes of channels.
+// scaled_ranges: the range of an image times a factor for each channel, computed from extremes of channels.
 #include "compiler/quantise/quantise.h"
 #include "compiler/quantise/steps.h"
 #include "tests/passes/small_graph.h"

@@ -1,5 +1,5 @@
-// fold_score_bias: which biases of attention become features, and that results stay. split_values: which
-// attention becomes several, and the same.
+// fold_score_bias: the biases of attention that become features, with unchanged results. split_values: the
+// attention that is split into several, likewise.
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {

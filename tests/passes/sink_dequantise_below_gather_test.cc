@@ -1,4 +1,4 @@
-// sink_dequantise_below_gather: of a table in few bits, only the rows that a run takes are widened.
+// sink_dequantise_below_gather: of a packed table, only the rows that a run reads are widened.
 #include "compiler/quantise/quantise.h"
 #include "tests/passes/small_graph.h"
 

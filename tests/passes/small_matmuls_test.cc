@@ -1,4 +1,4 @@
-// small_matmuls: a product of bytes of one row, quantised by its range, is sums.
+// small_matmuls: a matmul of bytes with one row, quantised by its range, becomes sums.
 #include "compiler/quantise/steps.h"
 #include "tests/passes/small_graph.h"
 

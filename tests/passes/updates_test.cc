@@ -1,4 +1,4 @@
-// State updates: whatever form the exporter chose, they end as writes to the state itself.
+// State updates: all forms that exporters write become writes to the state itself.
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {

@@ -1,4 +1,4 @@
-// simplify_windows: convolutions that are products, pools that are reductions, and what is neither.
+// simplify_windows: convolutions that become matmuls, pools that become reductions, and those that stay.
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {

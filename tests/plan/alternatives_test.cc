@@ -1,4 +1,4 @@
-// Alternatives of kernels: kept by the format, and held to the rules of the binaries that run.
+// Alternatives of kernels: the format keeps them, and they must obey the rules for binaries that run.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Custom ops in a plan: one broken plan a rule of the verifier and of the checker, and what a file keeps of
-// them.
+// Custom ops in a plan: one broken plan for each rule of the verifier and of the checker, and the fields that
+// a file keeps of them.
 #include <gtest/gtest.h>
 
 #include <string>

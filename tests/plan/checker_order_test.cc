@@ -1,4 +1,4 @@
-// What the checker knows of order: streams, events and collectives in flight. And that it is quick.
+// The checker's knowledge of order: streams, events and collectives in flight. Also that it is quick.
 #include <gtest/gtest.h>
 
 #include <ctime>

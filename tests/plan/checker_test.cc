@@ -1,4 +1,4 @@
-// One broken plan a rule of the checker, each of which passes VerifyPlan; and valid plans that look odd.
+// One broken plan for each rule of the checker, which passes VerifyPlan; and unusual valid plans.
 #include "formats/plan/check/checker.h"
 
 #include <gtest/gtest.h>

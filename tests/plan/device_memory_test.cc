@@ -1,4 +1,4 @@
-// What plans state of a GPU's memory, against what cuMemGetInfo showed on an H200
+// The GPU memory that plans state, against the values of cuMemGetInfo on an H200
 // (tools/bench/results/sessions.md).
 #include "formats/plan/device_memory.h"
 

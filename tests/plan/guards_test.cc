@@ -1,4 +1,4 @@
-// What guards and indices from data let a part touch, and that all that may be read has been written.
+// The elements that guards and indices from data let a part touch; all that may be read has been written.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -1,5 +1,5 @@
-// Steps that repeat: one broken plan a rule of the verifier and of the checker, and what a file keeps of
-// them.
+// Loops of steps: one broken plan for each rule of the verifier and of the checker, and the fields that a
+// file keeps of them.
 #include <gtest/gtest.h>
 
 #include <string>

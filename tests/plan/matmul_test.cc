@@ -1,4 +1,4 @@
-// Matmuls of a library: what of them the verifier and the checker hold to the kernel's contract.
+// Matmuls of a library: the verifier and the checker compare them with the kernel's contract.
 #include <gtest/gtest.h>
 
 #include <cstring>

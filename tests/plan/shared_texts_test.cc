@@ -1,4 +1,4 @@
-// Texts that many tables of a plan's flatbuffer share: verified in proportion to the file, or refused.
+// Texts shared by many tables of a plan's flatbuffer: verified in time proportional to the file, or refused.
 #include <flatbuffers/flatbuffers.h>
 #include <gtest/gtest.h>
 #include <time.h>

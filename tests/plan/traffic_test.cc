@@ -1,4 +1,4 @@
-// What kernels move and compute, by their contracts. tests/tools has more, of whole plans.
+// The bytes and operations of kernels, by their contracts. tests/tools has tests of whole plans.
 #include "formats/plan/traffic.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a plan takes to verify and to check: in proportion to its size, whatever it holds.
+// The work of verifying and checking a plan is proportional to its size, whatever it contains.
 #include <gtest/gtest.h>
 #include <time.h>
 

@@ -1,4 +1,4 @@
-// What processes prove to one another that they know, and how.
+// Processes prove to one another that they know the secret.
 #include "drivers/processes/authentication.h"
 
 #include <gtest/gtest.h>

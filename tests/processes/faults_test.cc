@@ -1,4 +1,4 @@
-// Faults of one process, as all of them see them: reported before anything runs, or in the watchdog's time.
+// Faults of one process, seen by all processes: reported before anything runs, or in the watchdog's time.
 #include <string>
 #include <thread>
 

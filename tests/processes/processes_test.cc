@@ -1,4 +1,4 @@
-// Processes as such: how they meet, what they say, what they send, how they end.
+// Processes without sessions: meeting, messages, data and ends.
 #include <atomic>
 #include <chrono>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Processes meet whoever else comes to their ports, and however many do.
+// Processes meet, whatever strangers come to their ports, and however many.
 #include "tests/processes/strangers.h"
 
 #include "drivers/processes/handshake.h"

@@ -1,5 +1,5 @@
-// write_readme_models FOLDER: the models and tensors that the commands of the READMEs name, a folder for each
-// section that talks of another model.onnx.
+// write_readme_models FOLDER: writes the models and tensors that the READMEs' commands name, in one folder
+// for each section that uses another model.onnx.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

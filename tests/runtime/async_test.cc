@@ -1,4 +1,4 @@
-// RunAsync and its completions, on every driver that is there.
+// RunAsync and its completions, on every available driver.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The C interface as a C program uses it (c_api_use.c), and rondo.hpp over it.
+// The C interface in a C program (c_api_use.c), and rondo.hpp over it.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,6 +1,6 @@
-// What the functions that an embedder hands to the C interface may do: `done` starts the next run or destroys
-// its session, whoever else is still inside rondo_session_run_async; waiting there, or calling back from the
-// log, is a sentence.
+// The calls that an embedder's functions may make: `done` starts the next run or destroys its session, even
+// while other threads are inside rondo_session_run_async. Waiting there, or calling back from the log, is an
+// error.
 #include <gtest/gtest.h>
 
 #include <atomic>

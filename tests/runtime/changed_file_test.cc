@@ -1,6 +1,6 @@
-// Plan files that change under the reader: while they are opened that is an error or nothing. Later it is
-// nothing at all to weights that were read, as those of small plans are; of mapped ones, no session is made
-// any more.
+// Plan files that change under the reader. While they are opened, a change is an error or has no effect.
+// Later it does not affect weights that were read, as those of small plans are; of changed mapped weights, no
+// new session is made.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

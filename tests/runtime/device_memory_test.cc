@@ -1,4 +1,4 @@
-// Tensors in device memory: when they are used where they are, when they are copied, and what is refused.
+// Tensors in device memory: those used in place, those copied, and those refused.
 #include <gtest/gtest.h>
 
 #include <cstring>

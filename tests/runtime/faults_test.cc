@@ -1,5 +1,5 @@
-// What happens when a driver, or memory, fails: the error names what failed, nothing leaks, and what must
-// stick does. On the fake driver, which fails on request.
+// Failures of a driver or of memory: the error names the failed call, nothing leaks, and lasting errors last.
+// On the fake driver, which fails on request.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,4 +1,4 @@
-// A program that embeds Rondo keeps its own malloc, and its allocator is used where it names one.
+// A program that embeds Rondo keeps its own malloc; Rondo uses the program's allocator if it names one.
 #include "runtime/host_memory.h"
 
 #include <dlfcn.h>

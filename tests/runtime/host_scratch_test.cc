@@ -1,5 +1,5 @@
-// What a host driver works in belongs to the sessions that need it: a plan that asked for more than there is
-// leaves nothing behind, and what a session took goes with it.
+// A host driver's scratch memory belongs to the sessions that need it: a plan that needs too much leaves
+// nothing behind, and a session's scratch is freed with the session.
 #include <gtest/gtest.h>
 
 #include <array>

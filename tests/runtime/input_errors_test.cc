@@ -1,5 +1,5 @@
-// A caller's mistakes about inputs and outputs: one sentence each, naming the port, what is expected, what
-// was given, and the names there are.
+// A caller's mistakes with inputs and outputs: one sentence for each, with the port, the expected value, the
+// given one, and the existing names.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Steps that repeat: what a run gives, from graphs and step by step, and what timers say of it.
+// Loops of steps: the results of runs, from graphs and step by step, and the timers' reports.
 #include <gtest/gtest.h>
 
 #include <vector>

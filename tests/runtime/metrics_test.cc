@@ -1,4 +1,4 @@
-// What a service sees of a runtime: numbers, Prometheus text, and the log.
+// A runtime's reports for a service: numbers, Prometheus text, and the log.
 #include <gtest/gtest.h>
 
 #include <clocale>

@@ -1,4 +1,4 @@
-// Metrics of plans that come and go: their series go with them, the sums stay, and nothing grows.
+// Metrics of plans that come and go: their series are removed, the sums stay, and nothing grows.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Times of runs, by events of a driver that has them; a driver without says so.
+// Times of runs, from a driver's timed events; a driver without them reports that.
 #include "runtime/run_timer.h"
 
 #include <gtest/gtest.h>

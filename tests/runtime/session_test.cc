@@ -1,4 +1,4 @@
-// What a session promises of results, state, sharing and its own errors, on every driver that is there.
+// A session's promises about results, state, sharing and its own errors, on every available driver.
 #include "runtime/session.h"
 
 #include <gtest/gtest.h>

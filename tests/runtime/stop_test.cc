@@ -1,5 +1,5 @@
-// Runs that end before they are done: at a limit of time, or cancelled. Plans whose valid run takes 2^53
-// rounds end within moments, and what the session is good for afterwards is what session.h says.
+// Runs that end before they are complete: at a limit of time, or cancelled. Valid plans whose run takes 2^53
+// rounds end within moments, and the session is then in the state that session.h promises.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // Eight threads, four sessions each, three plans, one runtime: while plans are loaded, unloaded and loaded
-// again under them, every result is bitwise the one of a single thread.
+// again, every result equals a single thread's to the bit.
 #include <gtest/gtest.h>
 
 #include <atomic>

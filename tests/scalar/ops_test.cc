@@ -1,5 +1,5 @@
 // Every operation, of every type, over edge values: the definition against the compiler's evaluator and the
-// host driver with every instruction set. tests/core holds the definition to what is known of it.
+// host driver with every instruction set. tests/core tests the definition itself.
 #include <gtest/gtest.h>
 
 #include <cmath>

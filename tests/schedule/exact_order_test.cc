@@ -1,5 +1,5 @@
-// The exact search against all orders there are, its bounds, and what it builds on: the model of memory,
-// seams, and the least that every order needs.
+// The exact search against all orders, its bounds, and its parts: the model of memory, seams, and the least
+// memory that every order needs.
 #include "compiler/schedule/exact_order.h"
 
 #include <gtest/gtest.h>

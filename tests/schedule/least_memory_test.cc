@@ -1,4 +1,4 @@
-// The order of steps: dependences hold, the peak of live bytes never grows, and known bad orders are mended.
+// The order of steps: deps hold, the peak of live bytes never grows, and known bad orders improve.
 #include "compiler/schedule/least_memory.h"
 
 #include <gtest/gtest.h>

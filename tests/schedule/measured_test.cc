@@ -1,5 +1,5 @@
-// Schedules by measured times: estimates take them where they are known, orders follow them, and nearly the
-// best order is found still.
+// Schedules by measured times: estimates use measured times where they exist, orders follow them, and are
+// still nearly the best.
 #include <gtest/gtest.h>
 
 #include <cmath>

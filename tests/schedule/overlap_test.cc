@@ -1,5 +1,4 @@
-// Collectives beside compute: nothing passes what it must not, budgets hold, runs end earlier, and nearly as
-// early as they can.
+// Collectives beside compute: deps and budgets hold, runs end earlier, and nearly as early as possible.
 #include "compiler/schedule/overlap.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Partitions: as few as the steps allow, each with the reason it ended.
+// Partitions: as few as the steps allow, each with the reason why it ended.
 #include "compiler/schedule/partition.h"
 
 #include <gtest/gtest.h>

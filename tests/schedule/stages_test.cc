@@ -1,5 +1,5 @@
-// Devices that wait for one another: timelines of several against a run of all of them step by step, and
-// orders that let the others go on.
+// Devices that wait for one another: timelines of several devices against a simulation of all of them step by
+// step, and orders that let the other devices continue.
 #include <gtest/gtest.h>
 
 #include <algorithm>

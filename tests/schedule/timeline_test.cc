@@ -1,4 +1,4 @@
-// What compute beside a collective takes.
+// The time of compute beside a collective.
 #include "formats/plan/timeline.h"
 
 #include <gtest/gtest.h>

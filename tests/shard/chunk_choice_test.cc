@@ -1,5 +1,5 @@
-// Which collectives the compiler cuts into chunks by itself, what it says of the others, and that all ranks
-// give the same bits whatever it chooses.
+// The collectives that the compiler itself cuts into chunks, the reasons why others stay whole, and that all
+// ranks give the same bits under every choice.
 #include <cstdio>
 #include <optional>
 

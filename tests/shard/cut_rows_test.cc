@@ -1,5 +1,5 @@
-// Chunks of rows: what ranks compute with their collectives cut is what the whole graph computes, and the
-// same on all of them.
+// Chunks of rows: ranks with cut collectives give the results of the whole graph, and the same on all of
+// them.
 #include "compiler/shard/cut_rows.h"
 
 #include "tests/shard/same_results.h"

@@ -1,4 +1,4 @@
-// States that are dealt out: each device's share of a whole cache, and the whole again.
+// Sharded states: each device's share of a whole cache, and the whole cache joined from the shares.
 #include "tools/rondo/dealt_states.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A decoder's first step fills states that it does not read, keys and values of what an encoder gave: its
-// other steps find them where they look for them.
+// A decoder's first step fills states that it does not read, keys and values of an encoder's result. The
+// other steps find them with the sharding that they expect.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Weights that are gathered before their use: no order of the steps has more than two units at hand, one
-// gather serves neighbouring readers, and what is left on a device is its share.
+// Weights that are gathered before their use: in every order of the steps at most two units are whole at a
+// time, one gather serves neighbouring readers, and each device keeps only its share.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Whole models with --weights gather on virtual devices: results are those of one device to the bit, on every
-// device, and each holds its share of the weights and two units of whole ones at most.
+// Whole models with --weights gather on virtual devices: every device gives one device's results to the bit,
+// and holds its share of the weights and at most two units of whole ones.
 #include <algorithm>
 #include <cstring>
 #include <map>

@@ -1,4 +1,4 @@
-// A graph and its shards compute the same: with the sharding that is chosen, and with any other.
+// A graph and its shards compute the same, with the chosen sharding and with any other.
 #include <random>
 
 #include "compiler/shard/pad_uneven.h"

@@ -1,5 +1,5 @@
-// Heads of attention that the devices do not divide: padded where no state has them, and the results are the
-// same.
+// Attention with a number of heads that the devices do not divide: heads are padded unless a state has them,
+// with the same results.
 #include <cmath>
 #include <tuple>
 

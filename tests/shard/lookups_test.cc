@@ -1,4 +1,4 @@
-// What all devices do alike but for lookups (--weights gather), and sums over what they hold of experts.
+// Graphs that all devices run alike, except for lookups (--weights gather), and sums over sharded experts.
 #include <cstring>
 
 #include "compiler/ir/loop.h"

@@ -1,5 +1,5 @@
-// Graphs whose weights are packed, as models bring them or --quantize-weights makes them: every device's
-// share stays packed, and numbers are never rounded again.
+// Graphs with packed weights, from models or from --quantize-weights: every device's share stays packed, and
+// numbers are never rounded again.
 #include "compiler/ir/packed.h"
 #include "compiler/quantise/quantise.h"
 #include "tests/shard/same_results.h"

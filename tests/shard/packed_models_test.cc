@@ -1,5 +1,5 @@
-// Models of packed weights shared out over virtual devices: every device holds its share packed, and results
-// are those of one device.
+// Models with packed weights, sharded over virtual devices: every device holds its share packed, and the
+// results are those of one device.
 #include <cmath>
 #include <cstring>
 

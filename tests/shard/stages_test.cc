@@ -1,5 +1,5 @@
-// A graph and its stages compute the same, bit for bit: what one stage sends, the next ones receive in that
-// order.
+// A graph and its stages compute the same, bit for bit: the next stages receive values in the order in which
+// a stage sends them.
 #include "compiler/shard/stages.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Annotations hold, or the compile fails with a sentence that names the node and says why.
+// Annotations hold, or the compile fails with a sentence that names the node and the reason.
 #include <gtest/gtest.h>
 
 #include <string>

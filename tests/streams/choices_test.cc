@@ -1,5 +1,5 @@
-// `--annotate NODES:matmul=`, `precision=` and `deterministic`: kernels are as nodes, or their region, have
-// it, or the compile fails with the node and the reason.
+// `--annotate NODES:matmul=`, `precision=` and `deterministic`: kernels have the annotation of their nodes or
+// region, or the compile fails with the node and the reason.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// `--annotate NODE:after=OTHER`: plans keep the order that is asked for, whatever becomes of the nodes.
+// `--annotate NODE:after=OTHER`: plans keep the requested order, whatever the compiler makes of the nodes.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Collectives in flight, on virtual devices that are late: buffers in use are never used again. The
-// collective threads read and write while the devices compute: under the tsan preset every byte that is used
-// too early is a data race.
+// collectives' threads read and write while the devices compute: under the tsan preset, every byte that is
+// used too early is a data race.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// `--annotate NODE:keep=together` and `NODE:region=NAME`: what runs for nodes of one place stands together,
-// and what cannot be kept so is refused.
+// `--annotate NODE:keep=together` and `NODE:region=NAME`: the steps of one place's nodes stand together, and
+// nodes that cannot be kept together are refused.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What is ordered, and which values may share memory, against definitions written out.
+// The order of ops, and the values that may share memory, against explicit definitions.
 #include "formats/plan/check/order.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Whole models on several devices with compute beside their collectives: budgets hold on the plan's arenas,
-// what the compiler counted on is what tools show of the plan, and runs take as long on devices that are as
-// quick as the cost model says.
+// tools show the compiler's estimates for the plan, and runs take as long as estimated on devices with the
+// speed of the cost model.
 #include <gtest/gtest.h>
 
 #include <algorithm>

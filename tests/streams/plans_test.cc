@@ -1,5 +1,5 @@
-// Plans of random programs on several streams: proven by the checker, and the same results in every order
-// that their streams and events allow.
+// Plans of random programs on several streams: the checker accepts them, and they give the same results in
+// every order that their streams and events allow.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Random models with annotations on random nodes: each is found in the steps, or the compile fails and names
-// the node that it does not hold of; and what is computed is what it is without them.
+// Random models with annotations on random nodes: each annotation holds in the steps, or the compile fails
+// and names the node for which it does not hold. The results are those without annotations.
 #include <gtest/gtest.h>
 
 #include <cmath>

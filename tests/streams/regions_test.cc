@@ -1,5 +1,5 @@
-// `--annotate NODES:region=NAME`: a region shares kernels with nothing outside of it, runs as one, and is
-// named in the plan; what cannot be kept so is refused.
+// `--annotate NODES:region=NAME`: a region shares no kernels with nodes outside, runs as one, and is named in
+// the plan; nodes for which that is impossible are refused.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,5 +1,4 @@
-// Whose an allocation is: the program's own, through whatever library of the language, or an opened
-// library's.
+// The origin of an allocation: the program itself, through any library of the language, or an opened library.
 #include "tools/bench/allocation_sources.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// The rondo command as a user calls it: exit statuses, sentences, files.
+// The rondo command in users' ways: exit statuses, sentences, files.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

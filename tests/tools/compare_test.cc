@@ -1,4 +1,4 @@
-// rondo compare: plans that agree, and kernels that compute something else, found to the ONNX node.
+// rondo compare: plans that agree, and wrong kernels, traced to the ONNX node.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,5 +1,4 @@
-// Completion, by really completing: keys are typed into an interactive shell, and what it makes of them is
-// read.
+// Completion in a real interactive shell: the test types keys and reads the result.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>

@@ -1,4 +1,4 @@
-// Files that the rondo command is given: what is no regular file ends in a sentence, outputs replace only
+// Files of the rondo command: an input that is no regular file gives an error, outputs replace only files of
 // their own kind, and a full disk leaves nothing behind.
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,5 +1,4 @@
-// rondo generate: what decoders may look like, by models made here; and plans that it cannot continue any
-// text with.
+// rondo generate: the forms of decoders, by models made here; and plans with which it cannot continue texts.
 #include "tests/import/model_maker.h"
 #include "tests/tools/generated_text.h"
 

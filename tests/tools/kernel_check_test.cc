@@ -1,5 +1,5 @@
-// The check of single kernels, host driver against host driver: silent where all is well, and loud about each
-// kind of fault that a wrapper driver puts into a kernel.
+// The check of single kernels, host driver against host driver: it reports nothing for right kernels, and
+// each kind of fault that a wrapper driver puts into a kernel.
 #include "tools/rondo/kernel_check.h"
 
 #include <gtest/gtest.h>

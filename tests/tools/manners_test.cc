@@ -1,5 +1,5 @@
-// What all subcommands do alike: --version, --json, lines that a terminal holds, the driver they name, the
-// files that Git LFS leaves behind.
+// Behaviour common to all subcommands: --version, --json, lines that fit the terminal, the driver that they
+// name, files left by Git LFS.
 #include <gtest/gtest.h>
 
 #include <algorithm>

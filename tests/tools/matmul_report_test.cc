@@ -1,4 +1,4 @@
-// What `rondo inspect` says of matmuls that a library computes.
+// The report of `rondo inspect` on matmuls that a library computes.
 #include <gtest/gtest.h>
 
 #include "tests/plan/matmul_plan.h"

@@ -1,4 +1,4 @@
-// Memory that runs out, wherever it does: every command ends with a sentence and an exit status.
+// Memory that runs out anywhere: every command ends with a sentence and an exit status.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// What --bind takes: numbers, arrays and files.
+// The values of --bind: numbers, arrays and files.
 #include "tools/rondo/model_arguments.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
-// Names that would work a terminal: whatever a model, a plan, a file or the environment calls things, nothing
-// that rondo prints or writes for people holds a control character, a mark that turns text around, or bytes
-// that are no UTF-8.
+// Names with control sequences: whatever the names in a model, a plan, a file or the environment, no output
+// of rondo for people has a control character, a mark that reverses text, or bytes that are no UTF-8.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// `rondo inspect --node`: every ONNX node of every fixture has an answer, and one that computes is named by a
-// step.
+// `rondo inspect --node`: every ONNX node of every fixture has an answer, and a step names each node that
+// computes.
 #include "tools/rondo/node_report.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The command line: what is wrong with it is said by name, --json, --quiet, help, shapes of models.
+// The command line: errors name the wrong argument; --json, --quiet, help, shapes of models.
 #include <gtest/gtest.h>
 
 #include <filesystem>

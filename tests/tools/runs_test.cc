@@ -1,4 +1,4 @@
-// Runs, and what counts as one: state that carries on, data sets of which none ran.
+// Runs: state that carries on from run to run, and data sets none of which ran.
 #include <gtest/gtest.h>
 
 #include <cstring>

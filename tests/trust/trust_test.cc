@@ -1,4 +1,4 @@
-// Signed plans are taken, all others are refused with a sentence.
+// Signed plans are accepted, all others are refused with a sentence.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
-// Plans with collectives, sound and with defects planted with the checker off: what the lifecycle verifier
-// says of each.
+// Plans with collectives, sound and with planted defects, with the checker off: the lifecycle verifier's
+// findings.
 #include "core/collective.h"
 #include "tests/collectives/mesh_plan.h"
 #include "tests/verify/chain.h"

@@ -1,4 +1,4 @@
-// `rondo run --verify` as a user calls it.
+// `rondo run --verify` in users' ways.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Faults of drivers under a sound plan: what the lifecycle verifier says of each.
+// Faults of drivers under a sound plan: the lifecycle verifier's findings for each.
 #include <cstring>
 #include <set>
 

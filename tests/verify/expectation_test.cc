@@ -1,4 +1,4 @@
-// Expectations of a plan's memory: what holds, what does not, and what is said of it.
+// Expectations of a plan's memory: those that hold, those that do not, and their messages.
 #include "runtime/verify/expectation.h"
 
 #include "runtime/verify/value_names.h"

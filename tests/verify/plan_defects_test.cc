@@ -1,4 +1,4 @@
-// Defects of plans, planted with the checker off: what the lifecycle verifier says of each.
+// Defects planted in plans, with the checker off: the lifecycle verifier's findings for each.
 #include "tests/plan/call_plan.h"
 #include "tests/plan/loop_plan.h"
 #include "tests/verify/chain.h"

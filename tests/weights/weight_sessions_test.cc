@@ -1,5 +1,5 @@
-// Weights replaced in sessions that run: results are those of a plan of the new weights, at once and at a
-// small part of the cost, and what does not fit changes nothing.
+// Weights replaced in running sessions: the results are at once those of a plan with the new weights, for a
+// small part of the cost, and weights that do not fit change nothing.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// rondo weights: a plan with other weights is the plan that is compiled of them, and what does not fit is
-// refused.
+// rondo weights: a plan with replaced weights equals the plan compiled from the new weights, and files that
+// do not fit are refused.
 #include <gtest/gtest.h>
 
 #include <map>

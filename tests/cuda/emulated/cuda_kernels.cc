@@ -1,8 +1,8 @@
-// What makes the fake libcuda (tests/cuda/fake) one that runs generated kernels: images of the emulated
-// libnvrtc are opened, and their launches go to a SimtMachine. Small collectives and the filling of synthetic
-// weights, which are PTX of the driver's own, are those of the fakes.
+// Makes the fake libcuda (tests/cuda/fake) run generated kernels: it opens images of the emulated libnvrtc,
+// and a SimtMachine runs their launches. Small collectives and the filling of synthetic weights, for which
+// the driver has its own PTX, are those of the fakes.
 //
-// RONDO_EMULATED_ORDER=late has it take the other order of what CUDA leaves open (simt_machine.h).
+// RONDO_EMULATED_ORDER=late selects the other order (simt_machine.h).
 #include <dlfcn.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// longjmp between stacks is what this file is about, and what glibc's checked one refuses.
+// This file uses longjmp between stacks, which glibc's checked longjmp refuses.
 #undef _FORTIFY_SOURCE
 #include "tests/cuda/emulated/fiber.h"
 

@@ -1,4 +1,4 @@
-// What threads do together: barriers, shuffles, and instructions of whole warps.
+// Operations of several threads: barriers, shuffles, and instructions of whole warps.
 #include <algorithm>
 
 #include "tests/cuda/emulated/simt_machine.h"

@@ -1,5 +1,5 @@
-// A libnvrtc.so.13 that makes of CUDA C++ a shared library for the CPU (translate.h) by the C++ compiler that
-// Rondo was built with, and hands out an image with its path (compiled_kernels.h).
+// A libnvrtc.so.13 that compiles CUDA C++ to a shared library for the CPU (translate.h), with the C++
+// compiler that built Rondo, and returns an image with the library's path (compiled_kernels.h).
 #include <dlfcn.h>
 #include <unistd.h>
 

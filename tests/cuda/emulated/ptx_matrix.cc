@@ -1,6 +1,6 @@
-// Instructions of tensor cores: ldmatrix, mma.sync of a warp, wgmma of four. Fragments are as PTX's manual
-// draws them: of lane l, g = l / 4 and t = l % 4. Products are exact, sums of an instruction in double, then
-// rounded once to f32.
+// Instructions of tensor cores: ldmatrix, mma.sync of a warp, wgmma of four. Fragments are as in PTX's
+// manual: of lane l, g = l / 4 and t = l % 4. Products are exact; an instruction adds them in double and
+// rounds once to f32.
 #include <cmath>
 
 #include "tests/cuda/emulated/ptx_thread.h"

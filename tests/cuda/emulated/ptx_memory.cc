@@ -1,5 +1,5 @@
-// Instructions on shared memory, of a block and of its cluster: loads and stores, copies that go on while the
-// thread does, barriers that count them.
+// Instructions on the shared memory of a block and of its cluster: loads and stores, asynchronous copies, and
+// the barriers that count them.
 #include <algorithm>
 
 #include "drivers/cuda/cuda_api.h"

@@ -1,5 +1,5 @@
-// Instructions of a thread alone: conversions, arithmetic of pairs, bits; and those that say nothing to an
-// emulator.
+// Instructions of a single thread: conversions, arithmetic of pairs, bits; and instructions without effect in
+// an emulator.
 #include <algorithm>
 #include <bit>
 #include <cmath>

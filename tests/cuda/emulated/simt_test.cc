@@ -1,5 +1,5 @@
-// What the emulator promises beside right results: of kernels that are wrong it says so, or at least one of
-// its two orders gives another result.
+// The emulator's promises beside right results: it reports wrong kernels, or at least one of its two orders
+// gives a different result for them.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The cuda driver as C programs make it: its options, and what is said of wrong ones.
+// The cuda driver made by C programs: its options, and the errors for wrong ones.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// Custom ops between the graphs of a GPU, over a libcuda without one: what the cuda driver promises beyond
+// Custom ops between the graphs of a GPU, over a libcuda without one: the cuda driver's promises beyond
 // tests/conformance.
 #include <gtest/gtest.h>
 

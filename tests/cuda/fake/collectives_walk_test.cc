@@ -1,5 +1,5 @@
-// Every call of the CUDA driver's that a session with collectives makes fails once, on whichever device and
-// thread it is made: a clean error, in bounded time, and nothing left behind.
+// Every call to the CUDA driver in a session with collectives fails once, on any device and thread: there is
+// a clean error, in bounded time, and nothing stays behind.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Device memory in whole steps: what is taken from CUDA, and that plans state it to the byte before they are
+// Device memory in whole steps: the blocks taken from CUDA, which plans state to the byte before they are
 // loaded.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
-// What a GPU, its driver or its memory can do to a process: the cuda driver over a libcuda that fails as
-// asked.
+// Failures of a GPU, its driver or its memory: the cuda driver over a libcuda that fails on request.
 #include <gtest/gtest.h>
 
 #include <cstdio>

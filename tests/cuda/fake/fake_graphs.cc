@@ -1,4 +1,4 @@
-// The fake libcuda's calls for what is captured, graphs, and launches.
+// The fake libcuda's calls for capture, graphs and launches.
 #include <cstring>
 
 #include "tests/cuda/fake/fake_world.h"

@@ -1,4 +1,4 @@
-// Plans with matmuls of a library on machines that have it, and on machines that do not.
+// Plans with a library's matmuls on machines with that library, and on machines without it.
 #include <gtest/gtest.h>
 
 #include "drivers/cuda/library_matmuls.h"

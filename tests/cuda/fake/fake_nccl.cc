@@ -1,4 +1,4 @@
-// A libnccl.so.2 over fake_cuda: a collective happens when the last of its ranks comes to it.
+// A libnccl.so.2 over fake_cuda: a collective happens when the last of its ranks reaches it.
 #include "tests/cuda/fake/fake_nccl.h"
 
 #include <algorithm>

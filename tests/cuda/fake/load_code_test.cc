@@ -1,4 +1,4 @@
-// What libcuda's compiler says of code that it cannot load is in the error.
+// If libcuda cannot load code, the error has the message of libcuda's compiler.
 #include <gtest/gtest.h>
 
 #include "drivers/cuda/cuda_device.h"

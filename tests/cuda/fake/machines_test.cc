@@ -1,4 +1,4 @@
-// What the command says of machines that lack something: in processes of their own, over a libcuda of theirs.
+// The command's messages on machines that lack something, in processes of their own with a fake libcuda.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Matmuls by a library on the cuda driver, over a libcuda and a libcublasLt without a GPU, the latter found
-// by its search path.
+// A library's matmuls on the cuda driver, over a libcuda and a libcublasLt without a GPU; the driver finds
+// the latter by its search path.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What tools/bench/device_memory measures and fits: from a device whose modules and graphs take so much, it
-// finds that much, and plans stated by it are within 1 % or 4 MiB.
+// The measurements and the fit of tools/bench/device_memory: for a device whose modules and graphs take known
+// amounts it finds these, and plans' statements by them are within 1 % or 4 MiB.
 #include <gtest/gtest.h>
 
 #include <sstream>

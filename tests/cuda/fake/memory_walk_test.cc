@@ -1,5 +1,5 @@
-// Memory of the host that runs out anywhere in the cuda driver, its collectives and its custom ops, over
-// fakes whose own memory never does: one error, nothing left behind, and no process that ends.
+// Host memory that runs out anywhere in the cuda driver, its collectives and its custom ops, over fakes whose
+// own memory never does: there is one error, nothing stays behind, and no process ends.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Every call of NCCL's that a session with collectives of every kind makes fails once, at once or as what its
-// state says later: a clean error in bounded time, and nothing left behind. Ranks have GPUs of their own, or
+// Every call to NCCL in a session with collectives of every kind fails once, at once or through its later
+// state: there is a clean error in bounded time, and nothing stays behind. Ranks have GPUs of their own, or
 // share one.
 #include <gtest/gtest.h>
 

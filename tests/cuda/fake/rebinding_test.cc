@@ -1,5 +1,5 @@
-// Tensors in the memory of GPUs: nodes of instantiated graphs given other addresses, over a libcuda without
-// one.
+// Tensors in the memory of GPUs: nodes of instantiated graphs get new addresses, over a libcuda without a
+// GPU.
 #include <gtest/gtest.h>
 
 #include "tests/cuda/fake/fake_session.h"

@@ -1,5 +1,5 @@
 // Several of a plan's devices on one GPU, through the cuda driver and NCCL: their memories and ranks are
-// apart, and NCCL is asked for nothing that it crashes on.
+// separate, and NCCL gets no call on which it crashes.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Which collectives the cuda driver makes small kernels of, and what it says when they fail.
+// The collectives that the cuda driver computes by small kernels, and the errors when these fail.
 #include <gtest/gtest.h>
 
 #include <memory>

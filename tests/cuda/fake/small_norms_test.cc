@@ -1,4 +1,4 @@
-// Which all-reduces go on with the residual and norm behind them, on the cuda driver over fake_cuda.
+// The all-reduces that also compute the residual and norm behind them, on the cuda driver over fake_cuda.
 #include <cmath>
 #include <cstring>
 

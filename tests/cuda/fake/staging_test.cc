@@ -1,5 +1,5 @@
 // Copies from and to ordinary memory on streams with page-locked staging: the cuda driver over a libcuda that
-// reads page-locked memory as late as CUDA may, so that what is overwritten too early shows.
+// reads page-locked memory as late as CUDA may, so that a buffer overwritten too early shows.
 #include <gtest/gtest.h>
 
 #include <cstring>

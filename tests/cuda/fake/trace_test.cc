@@ -1,4 +1,4 @@
-// What a trace of a GPU's plan holds: one launch a partition with the reason why it ends, a time for each
+// The trace of a GPU's plan: one launch for each partition with the reason why it ends, and a time for each
 // step.
 #include <gtest/gtest.h>
 

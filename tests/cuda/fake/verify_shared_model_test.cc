@@ -1,6 +1,6 @@
-// pycoder shared out over devices, as --tp does, on the cuda driver over fake_cuda and fake_nccl: the
-// lifecycle verifier has nothing to say, and makes no call that a GPU would answer only once a collective in
-// flight is over: other ranks would never start it.
+// pycoder sharded over devices with --tp, on the cuda driver over fake_cuda and fake_nccl: the lifecycle
+// verifier has no findings, and makes no call that a GPU would answer only after a collective in flight,
+// which other ranks would then never start.
 #include "drivers/cuda/cuda_driver.h"
 #include "runtime/verify/lifecycle_verifier.h"
 #include "tests/cuda/fake/fake_gpu.h"

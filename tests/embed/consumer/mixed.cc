@@ -1,5 +1,4 @@
-// consumer_mixed PLAN: a program in C++17 that hands a session and tensors to a file in C++20, and the other
-// way round.
+// consumer_mixed PLAN: a program in C++17 that passes a session and tensors to a file in C++20, and back.
 #include "mixed.h"
 
 #include <rondo/rondo_host.h>
