@@ -51,7 +51,7 @@ inline Branch Of(const std::string& op, const std::vector<std::string>& inputs, 
   return [=](onnx::GraphProto* g) { ModelMaker::Node(g, op, inputs, {y}); };
 }
 
-// Runs on the driver of a GPU, or on the host.
+// On a GPU's driver, or on the host.
 inline std::unique_ptr<LiveModel> Live(const ModelMaker& m, Driver* gpu = nullptr) {
   static const TemporaryFolder folder;
   static int made = 0;

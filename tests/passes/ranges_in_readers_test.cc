@@ -1,4 +1,5 @@
-// ranges_in_readers: each row that quantises an image finds the image's range itself, with the same results.
+// ranges_in_readers: the kernel that quantises an image finds its range itself, in each row, with the same
+// results.
 #include "compiler/quantise/steps.h"
 #include "tests/passes/small_graph.h"
 

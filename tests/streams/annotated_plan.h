@@ -39,8 +39,8 @@ inline std::vector<uint32_t> StepsOf(const PlanData& plan, const std::string& no
   return steps;
 }
 
-// The reason why the annotation does not hold for the node that it names, in some program; "" if it holds.
-// Streams have the plan's numbers: `stream=0`, and any other.
+// What contradicts that the annotation holds of the node that it names, in every program; "" if nothing does.
+// Streams are counted as the plan numbers them: `stream=0`, and any other.
 inline std::string WhyItDoesNotHold(const PlanData& plan, const NodeAnnotation& annotation) {
   bool runs = false;
   for (size_t p = 0; p < plan.programs.size(); ++p) {
