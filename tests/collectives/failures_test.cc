@@ -14,7 +14,7 @@ bool Contains(const Status& status, const std::string& text) {
   return std::string(status.message()).find(text) != std::string::npos;
 }
 
-// An error, who met it, and what goes on.
+// The error, the device that it names, and the sessions that go on.
 TEST(FailureTest, OneFailedRankNamesItselfAndEndsTheOthers) {
   for (uint32_t device = 0; device < 3; ++device) {
     for (uint64_t nth : {0u, 1u, 3u}) {

@@ -48,7 +48,7 @@ TEST(RefusalTest, OneRanksDamagedCollectivesAreNamed) {
   }
 }
 
-// Changed on all ranks at once, a sync point is what it is; then only the certificate tells.
+// A sync point changed on all ranks at once is consistent; only the certificate shows the change.
 TEST(RefusalTest, AChangeOnAllRanksIsFoundByTheCertificate) {
   for (auto change :
        {+[](SyncPoint* p) { p->op = CollectiveOp::kBroadcast; }, +[](SyncPoint* p) { p->bytes = 8; }}) {
@@ -61,7 +61,7 @@ TEST(RefusalTest, AChangeOnAllRanksIsFoundByTheCertificate) {
   }
 }
 
-// What a send and an all-to-all must be.
+// The requirements for a send and an all-to-all.
 TEST(RefusalTest, SendsAndPartsThatCannotBeAreRefused) {
   struct {
     CollectiveOp op;
@@ -86,7 +86,7 @@ TEST(RefusalTest, SendsAndPartsThatCannotBeAreRefused) {
   }
 }
 
-// An all-to-all may not write where it reads; of a send, who sends may not write anything.
+// An all-to-all may not write where it reads. The sender of a send may not write at all.
 TEST(RefusalTest, AnAllToAllInPlaceIsRefused) {
   MeshPlan plan(2);
   const uint32_t point =
@@ -106,7 +106,7 @@ TEST(RefusalTest, AnAllToAllInPlaceIsRefused) {
       << CheckPlan(plan.data).message();
 }
 
-// What is sent must have been written, and what nobody sends cannot be read.
+// Sent data must have been written, and data that no device sends cannot be read.
 TEST(RefusalTest, WhatIsReceivedIsWrittenByTheSendAlone) {
   for (const bool read_before : {false, true}) {
     MeshPlan plan(2);

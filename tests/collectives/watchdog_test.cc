@@ -218,7 +218,7 @@ TEST(WatchdogTest, ARunThatGoesOnIsLeftAlone) {
   FAIL() << "this machine never ran the test's threads in time";
 }
 
-// What one run waits for is another's end: only that one is watched.
+// One run waits for the end of another: only the other is watched.
 TEST(WatchdogTest, ARunThatWaitsForAnotherSessionsIsLeftAlone) {
   Halt halt;
   halt.for_ms = milliseconds(kWatchdogMs * 2);

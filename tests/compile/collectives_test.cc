@@ -55,8 +55,7 @@ onnx::NodeProto& NodeNamed(onnx::GraphProto& graph, const std::string& name) {
   return *graph.mutable_node(0);
 }
 
-// What is added to the sum of the ranks is added where the norm is taken, though the next layer reads it,
-// too.
+// The norm's kernel adds the residual to the sum of the ranks, although the next layer reads that, too.
 TEST_F(Collectives, ResidualsAreAddedInTheNormsBehindThem) {
   for (const bool layer_norm : {false, true}) {
     const NormChain chain{3, 64, 2, onnx::TensorProto::FLOAT, layer_norm, 4};
@@ -113,7 +112,7 @@ TEST_F(Collectives, EachDevicesShareIsComputedWhereItIsGathered) {
   EXPECT_EQ(gathers, 4u);
 }
 
-// What a device gets by an attribute is what a file of its own would hold.
+// A device gets by an attribute the share that a file of its own would hold.
 TEST_F(Collectives, EachDeviceHoldsItsShare) {
   TensorParallelModel({Sharing::kAttributes, 4}).Write(File("m.onnx"));
   auto shared = CompileToMemory(Options(4));

@@ -263,7 +263,7 @@ TEST_F(Compiling, LogitsMayHaveANameWithColons) {
   EXPECT_NE(ErrorOf(options, Code::kInvalidArgument).find("near are \"logits:0\""), std::string::npos);
 }
 
-// What is said where caches are not known by their names leads to --state, not to --cache-length again.
+// If caches are not recognised by their names, the error leads to --state, not to --cache-length again.
 TEST_F(Compiling, CachesThatNoNameTellsAreAskedFor) {
   ModelMaker m;
   const auto port = [&](onnx::ValueInfoProto* info, const std::string& name, const std::string& positions) {
@@ -343,7 +343,8 @@ TEST_F(Compiling, ShapesMustFitTheModelAndOneAnother) {
   ASSERT_TRUE(compiled.ok()) << "x's shape says what N is: " << compiled.status().message();
 }
 
-// Exporters have one name for two lengths: who gives both for a program means both, and is told.
+// Exporters use one name for two lengths. Both can be given for a program; the error for a single length names
+// these options.
 TEST_F(Compiling, OneNameMayBeTwoLengthsOfAProgram) {
   ModelMaker m;
   m.Input("mask", {-1, 1});

@@ -48,7 +48,7 @@ TEST(Cubin, SaysWhatItsFunctionsTake) {
   }
 }
 
-// Whatever is cut off or changed, reading ends.
+// Reading ends whatever is cut off or changed.
 TEST(Cubin, IsSafeAgainstAnyCutAndAnyByte) {
   const std::vector<uint8_t> binary = MakeCubin(90, {{"f", NeedsOf(2)}});
   for (size_t size = 0; size < binary.size(); ++size) {
@@ -196,7 +196,7 @@ TEST(Binaries, AnyAlterationAfterwardsIsRefused) {
   }
 }
 
-// What cannot run is refused even if its digests are right.
+// Code that cannot run is refused even if its digests are right.
 TEST(Binaries, CodeThatDoesNotFitItsLaunchIsRefused) {
   const Alteration kAlterations[] = {
       {"a parameter less", [](Compiled* c) { c->needs.params.pop_back(); },

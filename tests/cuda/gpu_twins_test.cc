@@ -66,7 +66,7 @@ TEST_P(SmallGpuTwins, AreAlike) {
 
 INSTANTIATE_TEST_SUITE_P(Of, SmallGpuTwins, testing::ValuesIn(SmallOnGpus()), NameOfTwin);
 
-// What the twins are compared with is itself right.
+// The reference for the twins is itself right.
 TEST_F(GpuTwins, OneDeviceGivesWhatTheHostGives) {
   const CudaDriver driver = DriverFor({1, CollectiveKernels::kNccl});
   if (driver == nullptr) GTEST_SKIP() << lack_;

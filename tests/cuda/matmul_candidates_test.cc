@@ -355,7 +355,7 @@ TEST(CudaMatmuls, EveryTileCompiles) {
   }
 }
 
-// Accumulators of the warps of a block that split K, which are added up by who reads them.
+// Warps of a block that split K have separate accumulators, which the readers of the result add up.
 TEST(MatmulTiles, WarpsThatSplitKHaveAccumulatorsOfTheirOwnWhereThereIsRoom) {
   cuda::TileMatmul tile{};
   tile.m = tile.n = 32;

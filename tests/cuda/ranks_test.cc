@@ -154,8 +154,8 @@ TEST_P(Ranks, SessionsComeAndGoWhileAnotherRuns) {
               took, static_cast<unsigned long long>(runs));
 }
 
-// What a program does beside its sessions, without asking the runtime: memory of a device taken and given
-// while ranks wait for each other. CUDA may hang then, so it is done only where RONDO_GPU_RISK is set.
+// A program may act beside its sessions without asking the runtime: it allocates and frees device memory
+// while ranks wait for each other. CUDA may hang then, so this runs only if RONDO_GPU_RISK is set.
 TEST_P(Ranks, OthersTakeMemoryMeanwhile) {
   if (std::getenv("RONDO_GPU_RISK") == nullptr) GTEST_SKIP() << "RONDO_GPU_RISK is not set";
   Session session = MakeSession();

@@ -216,7 +216,7 @@ TEST_P(SmallExchange, ManyInARowWhileTheEpochWraps) {
   }
 }
 
-// What a collective left is not taken for another's of the same number, 2^32 collectives later.
+// Words that one collective left are not mistaken for those of the same number 2^32 collectives later.
 TEST_P(SmallExchange, OldWordsAreGoneBeforeTheEpochComesRound) {
   constexpr u64 kBytes = 4096, kFew = 256;
   for (Kind kind : {Kind::kOneShot, Kind::kTwoShot, Kind::kReduceScatter, Kind::kAllGather}) {

@@ -185,7 +185,7 @@ TEST_P(SmallNorm, AddsInTheOrderOfTheKernel) {
   EXPECT_EQ(Try(&ranks, {kBF16, 2, 64, 0, 0}, 3), "");
 }
 
-// Each tensor where another lies that is not needed any more.
+// Each tensor lies in the memory of another that is not needed any more.
 TEST_P(SmallNorm, WorksInPlace) {
   const Case c{kF32, 2, 1200, 0, 1};
   Ranks ranks(GetParam(), 4096);
@@ -230,7 +230,7 @@ TEST_P(SmallNorm, ManyInARowWhileTheEpochWraps) {
   }
 }
 
-// What blocks told each other is not taken for another's of the same number, 2^32 collectives later.
+// Notes between blocks are not mistaken for those of the same number 2^32 collectives later.
 TEST_P(SmallNorm, OldNotesAreGoneBeforeTheEpochComesRound) {
   const u32 before = kCleaningPeriod - 2;
   Ranks ranks(GetParam(), 4096, before);

@@ -147,8 +147,8 @@ TEST(CudaTemplates, AttentionIsComputedByTheCandidateThatIsAskedFor) {
   EXPECT_EQ(rondo::Text(Text(attention.maker).configuration), "flash warps 8 cluster 1");
 }
 
-// Clusters of 4 do not lie on all of the multiprocessors: a few more than find room would begin when all
-// others have ended.
+// Clusters of 4 do not fill all of the multiprocessors: a few clusters more than fit would begin only when
+// all others have ended.
 TEST(CudaTemplates, ClustersOfAttentionFindRoomAtOnce) {
   AttentionMaker one({8, 1, 4, 128, 2048, 128}, DType::kBF16), four({32, 1, 4, 128, 2048, 128}, DType::kBF16);
   EXPECT_EQ(Text(one.maker).configuration.cluster, 8);
@@ -437,8 +437,8 @@ TEST(CudaTemplates, EveryKernelWaitsForEarlierOnesWhereTheTargetCan) {
   EXPECT_TRUE(Has(Text(attention.maker), "wait_for_earlier();"));
 }
 
-// What L2 fetches, and how far, is a hint: it is asked for before the kernels ahead are complete, where few
-// blocks would wait for it.
+// Prefetches into L2 are hints, also in their size. A kernel requests them before the kernels ahead are
+// complete if few of its blocks would wait for the data.
 TEST(CudaTemplates, FewQueriesHaveTheirKeysFetchedBeforeTheyWait) {
   AttentionMaker few({8, 4, 1, 128, 2048, 128}, DType::kBF16), many({512, 1, 8, 64, 64, 64}, DType::kBF16);
   const std::string text = Text(few.maker).text;

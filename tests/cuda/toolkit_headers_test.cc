@@ -155,8 +155,8 @@ std::vector<DocumentedError> ErrorsOfTheHeader() {
   return errors;
 }
 
-// Those of which the header says that the process must be started again, and ECC_UNCORRECTABLE, ASSERT and
-// CONTEXT_IS_DESTROYED, of which it says that no call on the context works.
+// The errors for which the header says that the process must be started again, and ECC_UNCORRECTABLE, ASSERT
+// and CONTEXT_IS_DESTROYED, for which it says that no call on the context works.
 TEST(ToolkitHeaders, ErrorsThatEndAProcessAreFinal) {
   const std::vector<DocumentedError> errors = ErrorsOfTheHeader();
   int ending = 0;
@@ -205,7 +205,7 @@ SAME_FIELD(Config, most_blocks, ncclConfig_t, maxCTAs);
 SAME_FIELD(Config, graph_usage, ncclConfig_t, graphUsageMode);
 #endif
 
-// What is in both is the header's default, but for `blocking`.
+// Fields in both have the header's defaults, except `blocking`.
 TEST(ToolkitHeaders, ConfigurationsOfNcclBeginAlike) {
   ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
   Config ours;

@@ -199,7 +199,7 @@ TEST(Caches, AMaskOfManyPositionsIsNoOneHot) {
   }
 }
 
-// On the host, in order: each row is read before it is written over, and nothing lies aside.
+// On the host, in order: each row is read before it is overwritten, and no copy is needed.
 TEST(Caches, AShiftedCacheIsMovedInOnePass) {
   for (bool sliced_after : {false, true}) {
     AliasModel m;
@@ -353,7 +353,7 @@ TEST(Parts, WhatIsReadAsItWasIsCopied) {
   EXPECT_NE(m.Why().find("others read it as it was"), std::string::npos) << m.Why();
 }
 
-// Each row of "many" is the same memory: a row of its own is what is changed.
+// All rows of "many" are the same memory; the row that is changed needs its own.
 TEST(Parts, WhatIsRepeatedIsCopied) {
   AliasModel m;
   m.Input("x", {1, 16});

@@ -96,7 +96,7 @@ TEST_P(BranchFaults, CountWhereTheBranchIsTaken) {
 INSTANTIATE_TEST_SUITE_P(All, BranchFaults, testing::ValuesIn(kIndexed),
                          [](const auto& info) { return std::string(info.param.op); });
 
-// In both branches of both, each by an index of its own: y = a ? (b ? t[0] : t[1]) : (b ? t[2] : t[3]).
+// Both branches of both Ifs, each with its own index: y = a ? (b ? t[0] : t[1]) : (b ? t[2] : t[3]).
 TEST(BranchFaultsTest, NestedBranchesFaultWhereAllAroundThemAreTaken) {
   ModelMaker m;
   for (const char* name : {"a", "b"}) m.Input(name, {}, kBool);

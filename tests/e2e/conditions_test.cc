@@ -90,7 +90,7 @@ TEST(BranchConditions, ResultsAreThoseOfTheBranchThatIsTaken) {
   }
 }
 
-// Whatever lies where a skipped kernel would have written changes nothing.
+// The bytes in the memory that a skipped kernel would have written change nothing.
 TEST(BranchConditions, ReplayOverPoisonFindsNothing) {
   for (const bool nested : {false, true}) {
     const auto live = Live(Products(nested));

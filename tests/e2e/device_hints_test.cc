@@ -142,8 +142,8 @@ TEST_F(DeviceHintsTest, WeightsLieAsTheModelSays) {
       << text;
 }
 
-// What no search would choose: rows first, so that the wide values are summed, and the second weights on
-// both.
+// A sharding that no search would choose: rows first, so that the wide values are summed, and the second
+// weights on both.
 TEST_F(DeviceHintsTest, EvenWhereThatIsDear) {
   HintedModel model;
   auto* whole = model.Hint("p0")->add_sharding_spec();

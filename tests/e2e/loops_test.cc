@@ -281,7 +281,7 @@ TEST(LoopLoops, CountTheirRounds) {
   }
 }
 
-// A body that differs from round to round (its slice grows) is written out as before.
+// A body that differs from round to round (its slice grows) is unrolled as before.
 TEST(LoopLoops, BodiesThatDifferAreWrittenOut) {
   ModelMaker m(14);
   m.Input("first", {4});

@@ -271,7 +271,7 @@ TEST(RandomPrograms, OfSeveralDevicesAreThePlainOnes) {
   EXPECT_GE(seen, count / 2);
 }
 
-// y = x + Relu(x a) b, three times with a norm between, shared out and cut into chunks.
+// y = x + Relu(x a) b, three times with a norm between, sharded and cut into chunks.
 TEST(RandomPrograms, InChunksAreThePlainOnes) {
   const int count = HowMany("RONDO_RANDOM_PROGRAMS", 24) / 2;
   const TemporaryFolder folder;

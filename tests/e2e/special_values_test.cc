@@ -345,7 +345,8 @@ TEST(NanOrder, TopKTakesNanForInfinity) {
   }
 }
 
-// Of a float that an integer type does not hold: NaN is 0, others end at those of 64 bits and wrap.
+// Casts of a float that an integer type cannot hold: NaN gives 0, others saturate at the limits of 64 bits
+// and wrap.
 TEST(NanOrder, CastsToIntegersTakeNanFor0AndWrap) {
   const std::vector<float> row = {kNan, kInf, -kInf, 300, -1, 3e9f, -1.75f};
   const auto cast = [&](int type) {

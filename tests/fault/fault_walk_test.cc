@@ -265,7 +265,7 @@ TEST_P(FaultWalk, EveryAllocationAndDriverCallMayFail) {
 
 std::string DataPath(const char* name) { return SourceFolder() + "/tests/data/" + name; }
 
-// What the walks look for in messages.
+// The walks' check of messages.
 TEST(Messages, ThatNameAStepTwiceAreFound) {
   EXPECT_TRUE(NamesAStepTwice("step 4 (Add \"a\"): waiting: step 4 failed"));
   EXPECT_FALSE(NamesAStepTwice("step 4 (Add \"a\"): it waits for step 41 and step by step for others"));

@@ -12,8 +12,8 @@ using ir::Builder;
 using ir::Graph;
 using ir::NodeId;
 
-// The input of a model lies in its own order: where many windows read it, a copy lies channels last, and
-// serves all convolutions that read it.
+// A model's input has its own order. If many windows read it, they read one copy with channels last, which
+// serves all convolutions that read the input.
 TEST(GpuLayouts, ConvolutionsReadACopyOfAnInputThatHasItsChannelsLast) {
   for (const int64_t side : {6, 72}) {
     Graph graph;
@@ -66,7 +66,7 @@ TEST(GpuLayouts, WhatANormWritesWithItsChannelsLastIsReadSoByAConvolution) {
   EXPECT_EQ(part.operands[part.lhs].strides[part.loops.size() - 3], 1);
 }
 
-// So does a picture that repeats pixels of another, which no plain strides read.
+// The same for an image that repeats another's pixels, which plain strides cannot read.
 TEST(GpuLayouts, ConvolutionsReadAnEnlargedPictureWithItsChannelsLast) {
   Graph graph;
   Builder b(&graph);
@@ -91,7 +91,7 @@ TEST(GpuLayouts, ConvolutionsReadAnEnlargedPictureWithItsChannelsLast) {
   EXPECT_EQ(convolutions, 1);
 }
 
-// A picture of which several read some channels each has its channels last.
+// An image of which each of several readers reads some channels has its channels last.
 TEST(GpuLayouts, PicturesThatAreSplitKeepTheirChannelsLast) {
   Graph graph;
   Builder b(&graph);
@@ -117,8 +117,8 @@ TEST(GpuLayouts, PicturesThatAreSplitKeepTheirChannelsLast) {
   }
 }
 
-// Matmuls read rows along memory: a picture that is read as a row alone keeps its own order, and of one that
-// windows read as well there is a copy in that order.
+// Matmuls read rows along memory: an image that is read only as a row keeps its own order; if windows read it
+// as well, there is a copy in that order.
 TEST(GpuLayouts, MatmulsReadPicturesAsRows) {
   for (const bool alone : {true, false}) {
     Graph graph;

@@ -56,8 +56,8 @@ class Ranges : public testing::Test {
   FuseOptions options_;
 };
 
-// A product, the extremes of lines, and all else of the quantisation with the range; again a product. All go
-// along memory with the channels last.
+// The kernels are a matmul, the extremes of lines, the rest of the quantisation with the range, and another
+// matmul. All go along memory with the channels last.
 TEST_F(Ranges, AreFoundByTheRowsThatAreQuantised) {
   NodeId scale = ir::kNoNode;
   const NodeId numbers = Quantised(Convolved(b_.Input("x", DType::kU8, Shape{1, 8, 6, 5})), &scale);
@@ -78,8 +78,8 @@ TEST_F(Ranges, AreFoundByTheRowsThatAreQuantised) {
   }
 }
 
-// The product that makes a picture combines its extremes; what quantises it reads those, and finds nothing
-// itself. One kernel before all writes what they begin as.
+// The matmul that computes an image combines the image's extremes. The kernel that quantises the image reads
+// these and finds none itself. One kernel before all writes their initial values.
 TEST_F(Ranges, AreCombinedByTheKernelThatMakesThePicture) {
   const NodeId picture = Convolved(b_.Input("x", DType::kU8, Shape{1, 8, 6, 5}));
   const NodeId cells = Starts({0, 0});
@@ -100,8 +100,8 @@ TEST_F(Ranges, AreCombinedByTheKernelThatMakesThePicture) {
   EXPECT_EQ(combined, 2);
 }
 
-// A picture that pointwise work makes of another's elements, in another order, is a map, which combines as
-// well.
+// An image that pointwise work computes from another's elements, in another order, is a map, which combines
+// extremes as well.
 TEST_F(Ranges, AMapCombinesWhatItMakes) {
   const NodeId x = b_.Input("x", DType::kF32, Shape{6, 40});
   const NodeId picture = b_.BinaryScalar(TapeOp::kMul, b_.Transpose(x, {1, 0}), 3);
@@ -112,7 +112,7 @@ TEST_F(Ranges, AMapCombinesWhatItMakes) {
   EXPECT_EQ(program.ops.size(), 3u);
 }
 
-// So does a matmul with what it makes of its result, beside the result itself.
+// So does a matmul, for values computed from its result, which it stores besides the result.
 TEST_F(Ranges, AMatmulCombinesWhatIsMadeOfItsResult) {
   const NodeId product =
       b_.MatMul(b_.Input("x", DType::kF16, Shape{6, 8}), b_.Input("w", DType::kF16, Shape{8, 40}));

@@ -83,8 +83,8 @@ TEST_F(StoredValues, ReadersInSeveralKernelsWidenEachForItself) {
   ExpectTemporariesOf16Bits(Fused(), 1);
 }
 
-// A block of a residual network on a GPU, whose convolutions of one point have become matmuls of pixels: the
-// sum lies with its channels last, and so does the shortcut, whose place it can take.
+// A block of a residual network on a GPU, whose 1x1 convolutions have become matmuls of pixels. The sum has
+// its channels last, and so has the shortcut, whose memory the sum can take.
 TEST_F(StoredValues, AShortcutLiesAsTheSumThatTakesItsPlace) {
   ir::ConvAttrs attrs;
   attrs.strides = attrs.dilations = {1, 1};
@@ -106,7 +106,8 @@ TEST_F(StoredValues, AShortcutLiesAsTheSumThatTakesItsPlace) {
                           [](const LoweredOp& op) { return !op.in_place.empty(); }));
 }
 
-// A product that a residual reads, and that the next product reads quantised, is one kernel that stores both.
+// A matmul whose result a residual reads, and the next matmul reads quantised, is one kernel that stores
+// both.
 TEST_F(StoredValues, WhatIsQuantisedForTheNextProductIsStoredBesideTheResidual) {
   for (const bool gpu : {false, true}) {
     graph_ = {};

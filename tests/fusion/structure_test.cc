@@ -101,8 +101,7 @@ TEST_F(Structure, APointwiseChainIsOneMap) {
   EXPECT_EQ(program.ops[0].kernel.parts[0].skeleton, Skeleton::kMap);
 }
 
-// Rounded and clamped to what its type holds, a number is the same as a float; anything else becomes an
-// integer.
+// A number that is rounded and clamped to the range of its type stays a float; any other becomes an integer.
 TEST_F(Structure, WhatIsQuantisedAndBackInOneKernelStaysAFloat) {
   const auto widened = [](DType type, bool whole, double least, double most) {
     Graph graph;
@@ -127,8 +126,8 @@ TEST_F(Structure, WhatIsQuantisedAndBackInOneKernelStaysAFloat) {
   EXPECT_EQ(widened(DType::kU8, false, 0, 255), 1);
 }
 
-// The range of a tensor and what it is quantised to are one kernel on the host; elements that are written to
-// their places in a padded tensor are computed there, not copied.
+// On the host, one kernel computes a tensor's range and quantises the tensor. Elements of a padded tensor are
+// computed in their places there, not copied.
 TEST_F(Structure, OnTheHostATensorIsQuantisedBesideItsRangeOrWhereItIsPadded) {
   const auto skeletons = [](bool padded, bool shown = false) {
     Graph graph;
@@ -250,7 +249,7 @@ TEST_F(Structure, ASoftmaxIsOneReductionThatComputesEachExponentialOnce) {
   EXPECT_EQ(part.kept, 1);
 }
 
-// Also where nothing but the sum of a later stage reads it, and what is stored is computed from that sum.
+// Also if only the sum of a later stage reads it, and the stored values are computed from that sum.
 TEST_F(Structure, AnExponentialThatALaterSumReadsIsComputedOnce) {
   const NodeId softmax = Softmax(Input(Shape{6, 16}));
   const NodeId expected = b_.Reduce(ir::ReduceKind::kSum, b_.Mul(softmax, Input(Shape{16})), {1}, true);

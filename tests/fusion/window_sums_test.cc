@@ -7,8 +7,8 @@
 namespace rondo {
 namespace {
 
-// What a zero point of weights takes away is added up where the product reads its input: one kernel for each
-// of two such convolutions whose results are added.
+// The sums that a zero point of weights needs are computed where the matmul reads its input: one kernel for
+// each of two such convolutions whose results are added.
 TEST(WindowSums, AreAddedUpBesideTheProduct) {
   ir::Graph graph;
   ir::Builder b(&graph);

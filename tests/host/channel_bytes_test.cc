@@ -124,7 +124,7 @@ TEST(DepthwiseConvolutionOfBytes, MatchesTheReference) {
   }
 }
 
-// Epilogues of products that are done in one go, and some that are not.
+// Epilogues of matmuls that are one pass, and some that are not.
 TEST(ScaledSumsOfBytes, MatchTheReference) {
   for (uint32_t seed = 0; seed < Seeds(150) && !testing::Test::HasFatalFailure(); ++seed) {
     Random random(seed);
@@ -149,7 +149,7 @@ TEST(ScaledSumsOfBytes, MatchTheReference) {
   }
 }
 
-// Of pictures with their channels last or first; what is absent does not count.
+// Images with their channels last or first; absent elements do not count.
 TEST(GreatestBytes, MatchTheReference) {
   for (uint32_t seed = 0; seed < 40 && !testing::Test::HasFatalFailure(); ++seed) {
     Random random(seed);
@@ -284,7 +284,7 @@ TEST(DepthwiseConvolutionOfBytes, IsTheSameWithWhateverInstructions) {
   }
 }
 
-// Where quotients are next to a half, too: as division rounds them.
+// Quotients are rounded as by division, also next to a half.
 TEST(Quantise, IsRoundedAsDivisionIs) {
   Random random(9);
   std::uniform_real_distribution<float> scales(1e-4f, 1);

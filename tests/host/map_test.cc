@@ -227,7 +227,7 @@ TEST(Map, GuardsPadAndDropOnRandomShapes) {
   }
 }
 
-// Padding wider than a tile: some tiles lie wholly before or behind what exists.
+// Padding wider than a tile: some tiles are wholly before or behind the existing elements.
 TEST(Map, GuardsFarOutsideAreAbsentWholeTilesLong) {
   for (int seed = 0; seed < 8; ++seed) {
     Random random(static_cast<uint32_t>(seed));

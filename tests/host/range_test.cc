@@ -84,7 +84,7 @@ TEST(Ranges, WhatFollowsFromItQuantisesTheSameNumbers) {
   }
 }
 
-// Of a tensor whose columns an index picks, as a resized picture's are; lanes share an index.
+// A tensor whose columns an index selects, like a resized image's; lanes share an index.
 TEST(Ranges, OfWhatAnIndexReadsQuantisesTheSameNumbers) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     Random random(seed);

@@ -93,7 +93,7 @@ TEST(Reduction, SumsProductsAndExtremesOfEveryTypeMatchTheReference) {
   }
 }
 
-// Anywhere in a row, among the last elements, too; what is reduced is written as well.
+// Anywhere in a row, also among the last elements; the reduced values are stored as well.
 TEST(Reduction, ExtremesKnowWhatIsInfiniteOrNoNumber) {
   constexpr float kStrange[] = {NAN, HUGE_VALF, -HUGE_VALF};
   for (uint32_t seed = 0; seed < 48; ++seed) {

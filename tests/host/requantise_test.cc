@@ -108,8 +108,8 @@ TEST(SumsOfBytes, AreScaledAndQuantisedAsTheReferenceDoes) {
   for (uint32_t seed = 0; seed < 120 && !testing::Test::HasFatalFailure(); ++seed) RandomEpilogue(seed);
 }
 
-// What follows from the floats of sums: an activation, floats that lie like the result, both. Results that
-// lie otherwise are a tape's.
+// Values computed from the floats of sums: an activation, floats with the result's layout, both. A tape
+// computes results with other layouts.
 TEST(SumsOfBytes, FloatsOfThemAreComputedOnWhereTheyAreStored) {
   for (uint32_t seed = 0; seed < 48; ++seed) {
     Random random(seed);
@@ -161,8 +161,8 @@ TEST(SumsOfBytes, FloatsOfThemAreComputedOnWhereTheyAreStored) {
   }
 }
 
-// Planes, in which the floats of a column lie one behind the other: whole squares of them and less, and rows
-// that end within one.
+// Planes, in which the floats of a column are contiguous: whole squares of them and less, and rows that end
+// within a square.
 TEST(SumsOfBytes, FloatsOfThemAreStoredByColumn) {
   for (uint32_t seed = 0; seed < 24 && !testing::Test::HasFatalFailure(); ++seed) {
     Random random(seed);

@@ -120,7 +120,7 @@ TEST(LinesOfBytes, MatchTheReference) {
   }
 }
 
-// Of any lines and pieces, where panels end within a line as well.
+// Any lines and pieces, also panels that end within a line.
 TEST(LinesOfBytes, AreMultipliedAndAddedUpExactly) {
   Random random(3);
   for (int run = 0; run < 60; ++run) {

@@ -235,7 +235,7 @@ bool IsElsewhere(const std::string& what, const std::string& attribute) {
   return false;
 }
 
-// Operators with one handler are one: what it reads is set by a case of any of them.
+// Operators with one handler count as one: a case of any of them may set the attribute.
 TEST(Attributes, WhatHandlersReadIsSetToAnotherValueThanItsDefault) {
   std::map<std::pair<std::string, std::string>, importer::Handler> handlers;
   for (const importer::OpRow* row : importer::AllOps())
@@ -260,7 +260,7 @@ TEST(Attributes, WhatHandlersReadIsSetToAnotherValueThanItsDefault) {
   }
 }
 
-// So that a handler which no case reaches, or only in part, is noticed as well.
+// This also finds handlers that no case reaches, or only in part.
 TEST(Attributes, EveryReadOfTheSourcesHappensInACase) {
   std::set<std::pair<std::string, int>> reached;
   // A call within a macro of several lines counts as on its first.

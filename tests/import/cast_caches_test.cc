@@ -105,7 +105,7 @@ TEST(CastCachesTest, AreWrittenInPlaceWhereTheWiderTypeGivesBackWhatIsRead) {
   }
 }
 
-// What GroupQueryAttention says of the number of positions is found behind the casts.
+// The number of positions from GroupQueryAttention is found behind the casts.
 TEST(CastCachesTest, AnInputSaysHowManyPositionsAreCachedWhereTheModelsOwnDoNot) {
   for (const auto& [masks, asked] : {std::pair{Masks::kGrouped, true}, std::pair{Masks::kGroupedMask, false},
                                      std::pair{Masks::kGroupedLengths, false}}) {
@@ -119,7 +119,7 @@ TEST(CastCachesTest, AnInputSaysHowManyPositionsAreCachedWhereTheModelsOwnDoNot)
   }
 }
 
-// So is the size of a head, where the model leaves it open.
+// So is the size of a head, if the model leaves it open.
 TEST(CastCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
   for (const bool joined : {false, true}) {
     ModelMaker m;
@@ -161,7 +161,7 @@ TEST(CastCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
   }
 }
 
-// What comes out in another type than the cache that goes in keeps its type, whatever rows are written.
+// An output of another type than its cache input keeps its type, whatever rows are written.
 TEST(CastCachesTest, WhatComesOutInAnotherTypeIsNotWrittenToTheCache) {
   for (const Masks masks : {Masks::kGrouped, Masks::kRanges}) {
     Decoder m(masks);

@@ -122,7 +122,7 @@ TEST(DataSizedDimsTest, WhatIsFoundIsScatteredToWhereItWas) {
   }
 }
 
-// What is computed of places that are not real may be anything, also NaN or no place.
+// Values of places that are not real may be anything, also NaN or an invalid place.
 TEST(DataSizedDimsTest, PlacesThatAreNotRealCannotHarm) {
   ModelMaker m;
   m.Input("at", {4}, onnx::TensorProto::INT64);
@@ -207,7 +207,7 @@ TEST(DataSizedDimsTest, WhatWouldSeeTheLengthIsRefused) {
   }
 }
 
-// What sees the length has the true one.
+// A node that reads the length gets the true one.
 TEST(DataSizedDimsTest, SumsAndSoftmaxesAreOfWhatIsThere) {
   const Numbers x = Random(kTokens * kWidth), chosen = OfChosen(x, kChosen);
   Numbers sum(kOut);

@@ -77,7 +77,7 @@ TEST(DataSizes, WhatIsThereComesFirstAndItsNumberIsAnOutput) {
   EXPECT_EQ((*out)[4], (Doubles{2, 3}));
 }
 
-// Two classes; the second box lies over the first, and the fourth over the third by 60 %.
+// Two classes; the second box overlaps the first, and the fourth the third by 60 %.
 TEST(DataSizes, BoxesThatLieOverBetterOnesGo) {
   // As corners; and as centres with width and height, x before y.
   const Doubles corners = {0, 0, 2, 2, 2, 2, 0, 0, 5, 5, 9, 9, 5, 6, 9, 10},
@@ -137,7 +137,8 @@ Doubles Suppressed(const Doubles& boxes, const Doubles& scores, int64_t classes,
   return selected;
 }
 
-// Of many boxes, few above the threshold are put together first; where a class has more, all are looked at.
+// If few of many boxes are above the threshold, these are compacted first; if a class has more, all are
+// examined.
 TEST(DataSizes, BoxesAboveTheThresholdAreTheSameHoweverManyThereAre) {
   constexpr int64_t kBoxes = 2100, kClasses = 2, kMost = 12;
   ModelMaker m;

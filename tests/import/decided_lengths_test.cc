@@ -21,7 +21,8 @@ void Op(Decoder& m, const std::string& op, const std::vector<std::string>& input
   if (to != 0) Set(node, "to", {to});
 }
 
-// None of these is what it is for the full length, or rises evenly. Import must decide none of them.
+// None of these has the full length's value at every length, or grows linearly. Import must not decide any of
+// them.
 TEST(DecidedLengthsTest, WhatIsDecidedByTheNumberOfPositionsIsDecidedInTheRun) {
   constexpr int64_t kInt64 = onnx::TensorProto::INT64, kFloat = onnx::TensorProto::FLOAT;
   const auto compare = [](const char* op, const char* with) {
@@ -232,7 +233,7 @@ TEST(DecidedLengthsTest, SumsOfTheFirstPositionsAreOfThoseThatThereAre) {
   }
 }
 
-// What stands behind the real positions is what fills them.
+// Positions behind the real ones get the values of the filling.
 TEST(DecidedLengthsTest, PositionsThatAreFilledUpAreFilledFromTheLastRealOneOn) {
   for (const Masks masks : {Masks::kRanges, Masks::kGrouped}) {
     Decoder m(masks);
@@ -327,8 +328,8 @@ TEST(DecidedLengthsTest, WhatATableShowsIsThatOfTheRun) {
   }
 }
 
-// The branch without a past of a merged decoder: what it chooses by how many tokens it reads, it chooses by
-// how many the text has that begins with them.
+// The branch without a past of a merged decoder: a choice by the number of tokens that it reads becomes a
+// choice by the number of tokens of the text that begins with them.
 TEST(DecidedLengthsTest, WhatBeginsCachesChoosesByTheTextsLength) {
   constexpr int64_t kLimit = 4;
   for (const bool mask : {false, true}) {

@@ -110,7 +110,7 @@ TEST(FixedCachesTest, ACacheThatIsNotReadIsBegunByTheRun) {
   }
 }
 
-// As that branch has it where it has a mask: of its own positions alone, which are the first of all.
+// In that branch a mask is over its own positions alone, which are the first of all.
 TEST(FixedCachesTest, AMaskOfARunsOwnPositionsIsTheFirstOfAMaskOfAll) {
   ModelMaker m;
   const std::string size = std::to_string(kSize), both = "past_sequence_length + rows";
@@ -146,8 +146,8 @@ TEST(FixedCachesTest, AMaskOfARunsOwnPositionsIsTheFirstOfAMaskOfAll) {
     EXPECT_EQ(at(1, i), i < x.size() ? -x[i] : 7.0f) << "element " << i;
 }
 
-// As decoders with an encoder have it behind their first step, where the encoder's output is no input:
-// nothing else is of its length. The caller says how long it is, or its name what it is of.
+// In decoders with an encoder, after their first step, the encoder's output is no input, and nothing else has
+// its length. The caller gives the length, or the mask's name shows its source.
 TEST(FixedCachesTest, AMaskOfOtherLengthsThanPositionsStaysAsItIs) {
   const struct {
     const char *mask, *dim;
@@ -202,7 +202,7 @@ std::vector<std::string> InputsOf(const ir::Graph& graph) {
   return names;
 }
 
-// By chance as long as the caches, or open: nobody knows what it is of, so the caller says it.
+// Its length equals the caches' by chance, or is open: its meaning is unknown, so the caller gives it.
 TEST(FixedCachesTest, AMaskThatMasksNoCacheIsOverPositionsOnlyWhereTheCallerSaysSo) {
   for (const char* name : {"image_mask", "image_attention_mask"}) {
     for (const bool given : {true, false}) {
@@ -245,7 +245,7 @@ TEST(FixedCachesTest, AMaskThatMasksNoCacheIsOverPositionsOnlyWhereTheCallerSays
   }
 }
 
-// Which has an own length as well, and masks scores.
+// A mask with its own length that masks scores.
 TEST(FixedCachesTest, AMaskOfAnyNameIsOverPositionsWhereItMasksCaches) {
   Decoder m(Masks::kRanges);
   DescribePort(m.graph()->add_input(), "kept_mask", onnx::TensorProto::INT64, {"1", "own"});
@@ -271,7 +271,7 @@ TEST(FixedCachesTest, AMaskOfAnyNameIsOverPositionsWhereItMasksCaches) {
   EXPECT_EQ(InputsOf(*graph), (std::vector<std::string>{"x", "past_key", "past_value", "kept_mask"}));
 }
 
-// Whose name says nothing, of a length of its own: the sentence says how to name it.
+// A mask with a length of its own, whose name shows nothing: the error tells how to name it.
 TEST(FixedCachesTest, ALengthThatIsLeftOpenMayBeThatOfAMask) {
   Decoder m(Masks::kTriangle);
   DescribePort(m.graph()->add_input(), "a", onnx::TensorProto::INT64, {"1", "L"});

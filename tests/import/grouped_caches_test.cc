@@ -26,7 +26,7 @@ TEST(GroupedCachesTest, MeanWhatGrowingOnesDoAtEveryNumberOfPositions) {
   }
 }
 
-// What the model has for it: its mask, or where it writes. Nobody is asked twice.
+// The model's own input: its mask, or the positions of its writes. No input is required twice.
 TEST(GroupedCachesTest, AnInputSaysHowManyPositionsAreCachedWhereTheModelsOwnDoNot) {
   const auto asked = [](Masks masks) {
     Decoder m(masks);
@@ -105,8 +105,8 @@ TEST(GroupedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
   ExpectSizeOfHead(true);
 }
 
-// As builders write it where there is no GroupQueryAttention: what is joined with the cache comes of a
-// product.
+// As builders write it without GroupQueryAttention: a matmul computes the rows that are appended to the
+// cache.
 TEST(GroupedCachesTest, TheSizeOfAHeadFollowsFromWhatIsPutBehindTheCache) {
   for (const bool joined : {true, false}) {
     ModelMaker m;
@@ -366,7 +366,8 @@ TEST(GroupedCachesTest, ABiasIsAddedUpOverThePositionsThatThereAre) {
   }
 }
 
-// The first input of several dims, which says how many positions a run adds, is not always the tokens.
+// The first input with several dims, which gives the number of positions that a run adds, is not always the
+// tokens.
 TEST(GroupedCachesTest, TheRowsThatAreWrittenAreThoseOfTheRun) {
   Decoder m(Masks::kGrouped);
   DescribePort(m.graph()->add_input(), "other", onnx::TensorProto::FLOAT, {"1", "3"});

@@ -408,7 +408,7 @@ void AnyInput(ModelMaker& m, const std::string& name, std::mt19937& random) {
   tensor->set_raw_data(std::string(static_cast<size_t>(bytes), '\1'));
 }
 
-// Whatever is missing or of another type or rank: an error or a graph, and never a crash.
+// Inputs or attributes that are missing, or have another type or rank: an error or a graph, never a crash.
 TEST(Import, NoOperatorTakesInputsOrAttributesForGranted) {
   constexpr int kDraws = 300, kMostInputs = 9;
   std::mt19937 random(5);

@@ -48,7 +48,7 @@ TEST(QuantisedOperators, RoundToTheResultsScaleAndSaturate) {
              {11, 12, 255});
 }
 
-// transB says nothing of a vector.
+// transB has no effect on a vector.
 TEST(FusedOperators, AVectorIsARowOrAColumn) {
   ModelMaker m;
   m.Input("a", {2});

@@ -50,7 +50,8 @@ TEST(NarrowWeights, WhatDoesNotDequantiseThemRefusesThem) {
                    {"Relu \"Relu_y\"", "input 0", "4 bits", "DequantizeLinear"}));
 }
 
-// Every code is its number again, and what lies between two numbers becomes the nearer one, or the even one.
+// Every code converts to its number and back; a value between two numbers becomes the nearer one, or the even
+// one.
 TEST(Fp8Numbers, AreRoundedToTheNearest) {
   for (const Fp8Format& format : {kE4M3Format, kE5M2Format}) {
     for (uint32_t i = 0; i < 256; ++i) {
@@ -230,8 +231,7 @@ TEST(NarrowWeights, OfDynamicQuantizeLstmStayPacked) {
   }
 }
 
-// Of two steps: the input of both at once, and the state between them, are in 8 bits where they are
-// multiplied.
+// Two steps: the input of both at once, and the state between them, are multiplied in 8 bits.
 TEST(DynamicQuantizeLstm, RoundsWhatItMultiplies) {
   constexpr int64_t kInput = 5, kHidden = 3, kBatch = 2, kWide = 4 * kHidden;
   constexpr float kScale = 0.02f;

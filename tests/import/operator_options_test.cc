@@ -23,7 +23,7 @@ Numbers Activated(const std::string& activation, const std::vector<std::pair<con
   return Evaluate(m, {Data(DType::kF32, {count, 1}, x)})[0];
 }
 
-// Of Gemm's own alpha and the activation's, each has its own.
+// Gemm and the activation each have their own alpha.
 TEST(FusedOperators, AnActivationTakesItsOwnNumbersByName) {
   const float e = std::expm1(-1.0f);
   ExpectNear(Activated("Elu", {{"alpha", 2}, {"activation_alpha", 0.5f}}, {-0.5f, 1}), {0.5f * e, 2});
@@ -54,8 +54,8 @@ TEST(QLinearSoftmaxTest, GoesAlongTheLastAxisInEveryOpset) {
   }
 }
 
-// The range of what is nowhere negative begins at 0: nothing looks for the least, and the zero point is
-// known. Of anything else both are found in each run.
+// The range of values that are nowhere negative begins at 0: no kernel finds the minimum, and the zero point
+// is known. For other values each run finds both.
 TEST(DynamicQuantizeLinearTest, WhatIsNotNegativeHasAKnownZeroPoint) {
   for (const bool relu : {true, false}) {
     ModelMaker m;
@@ -127,7 +127,7 @@ TEST(MultiHeadAttentionTest, LengthsComeWithWhereTextsBeginAsWell) {
              {3, 3, 3, 7, 7, 7});
 }
 
-// A block that is longer than its axis is the whole axis, however long it says it is.
+// A block that is longer than its axis is the whole axis.
 TEST(Blocks, MayBeLongerThanTheirAxis) {
   for (const int64_t block : {int64_t{3}, int64_t{1} << 62, INT64_MAX}) {
     ModelMaker m(21);
@@ -362,7 +362,7 @@ TEST(PoolingTest, WhatWasPooledGoesBackToItsPlaces) {
       Says(ImportModel(nothing.Make(), {}, nullptr).status(), {"MaxUnpool", "a result of shape [1, 1, 0]"}));
 }
 
-// Up to one element outside a picture its edge goes on; beyond that there is nothing.
+// Up to one element outside an image its edge continues; beyond that there is nothing.
 TEST(RoiAlignTest, SamplesFarOutsideAreZero) {
   ModelMaker m(16);
   m.Input("x", {1, 1, 2, 2});
@@ -376,8 +376,8 @@ TEST(RoiAlignTest, SamplesFarOutsideAreZero) {
   ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 1, 2, 2}, Numbers{1, 2, 3, 4})})[0], {3, 0});
 }
 
-// Bins of whole elements, which overlap where they do not divide the region; outside of the picture is
-// nothing.
+// Bins of whole elements, which overlap if they do not divide the region evenly; nothing is outside of the
+// image.
 TEST(MaxRoiPoolTest, EachBinHasItsGreatestElement) {
   ModelMaker m;
   m.Input("x", {2, 1, 3, 4});

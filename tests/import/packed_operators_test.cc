@@ -188,8 +188,8 @@ std::vector<const ir::Node*> ConstantsOf(const ir::Graph& graph, int64_t element
   return found;
 }
 
-// A table of FP8 or FP4 has no zero points, and may have one scale for all along an axis; what it takes in
-// the plan is what it takes in the file.
+// A table of FP8 or FP4 has no zero points, and may have one scale for a whole axis. It is as large in the
+// plan as in the file.
 TEST(GatherBlockQuantizedTest, TablesOfFewBitsStayAsTheyLie) {
   const struct {
     int type;

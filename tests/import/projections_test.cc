@@ -59,7 +59,7 @@ void ExpectAlike(ModelMaker& fused, ModelMaker& pieces) {
   for (size_t i = 0; i < got.size(); ++i) ExpectNear(got[i], expected[i]);
 }
 
-// What of the adapter has no numbers adds nothing.
+// Parts of the adapter without numbers add nothing.
 TEST(ProjectionsTest, AQuantisedAdapterIsTwoMatMulsBesideTheOne) {
   constexpr int64_t kOut = 5, kRank = 3;
   for (const std::string empty : {"", "down", "up"}) {
@@ -260,7 +260,7 @@ TEST(ProjectionsTest, WhatDoesNotFitIsRefused) {
   EXPECT_TRUE(router(3, 2, 4, {"y"}).ok());
 }
 
-// What has its decoder inside is refused with what to do instead, not with what no library could do.
+// A model with its decoder inside is refused with the remedy, not with the name of a missing library.
 TEST(ProjectionsTest, SearchesNameWhatToExport) {
   for (const char* op : {"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"}) {
     ModelMaker m;

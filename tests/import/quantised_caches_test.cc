@@ -72,7 +72,7 @@ TEST(QuantisedCachesTest, MeanWhatGrowingOnesDoWhereverNumbersAreRounded) {
   }
 }
 
-// What no run has written may be anything: it is neither added nor multiplied.
+// Elements that no run has written may be anything: they are neither added nor multiplied.
 TEST(QuantisedCachesTest, WhatHoldsNothingMayBeNoNumber) {
   for (const Quantised& quantised : {Quantised{.weights = kWeights}, Quantised{.scores = kScores}})
     ExpectSameRuns(Masks::kRanges, quantised, kNan);

@@ -138,7 +138,7 @@ TEST(RotaryAttentionTest, FeaturesThatAHeadDoesNotHaveAreRefused) {
   }
 }
 
-// A past that grows becomes a cache of a fixed length: rows are turned by where they stand in each run.
+// A growing past becomes a cache of a fixed length: rows are rotated by their positions in each run.
 TEST(RotaryAttentionTest, RowsOfAFixedCacheStandWhereItEnds) {
   ModelMaker m;
   DescribePort(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT,

@@ -150,7 +150,7 @@ TEST(SizesOfData, PicturesAreResizedToSizesOfARun) {
   EXPECT_EQ((*out)[1], Doubles{4});
 }
 
-// One number is one length wherever it is read, so that what it made is put together.
+// A number is the same length wherever it is read, so that values of that length can be joined.
 TEST(SizesOfData, OneNumberIsOneLength) {
   ModelMaker m;
   m.Input("x", {1});

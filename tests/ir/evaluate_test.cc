@@ -66,7 +66,7 @@ TEST(EvaluateTest, ReductionsAndArgs) {
   EXPECT_EQ(Eval(g, b.Mean(x, {0, 1}, false), in), (std::vector<double>{0.5}));
 }
 
-// What overflows wraps, as it does in kernels; the sanitizers see where it does not.
+// Integer overflow wraps, as in kernels; the sanitizers report overflow that does not.
 TEST(EvaluateTest, MatMulOfWholeNumbersWraps) {
   Graph g;
   Builder b(&g);

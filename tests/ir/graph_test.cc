@@ -97,7 +97,7 @@ TEST(GraphTest, CanReplaceRefusesACycle) {
   EXPECT_TRUE(g.CanReplace(a, same) == !g.Reaches(same, a));
 }
 
-// What Try begins and TakeBack ends leaves no trace: not in the text, nor in who is known to name whom.
+// Changes between Try and TakeBack leave no trace: neither in the text nor in the lists of readers.
 TEST(GraphTest, ChangesOnTrialAreTakenBack) {
   Graph g;
   Builder b(&g);

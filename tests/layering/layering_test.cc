@@ -125,7 +125,7 @@ TEST(Layering, TheTableAllowsWhatTheDesignAllows) {
   EXPECT_EQ(Refusal("tools/rondo/run.cc", {"runtime/session.h", true}), "");
 }
 
-// A file in none of the folders would be checked by nobody.
+// A file outside of these folders would not be checked.
 TEST(Layering, NothingElseLiesAtTheTop) {
   for (const auto& entry : fs::directory_iterator(fs::path(rondo::SourceFolder()))) {
     const std::string name = entry.path().filename();

@@ -154,8 +154,8 @@ TEST(MergedLives, WhatTakesOverIsInUseWhereverItsPartsAre) {
   EXPECT_GT(temporaries, 50);
 }
 
-// An output that is computed in a donated input keeps that memory to the end, though the input's readers are
-// over and another stream goes on.
+// An output that is computed in a donated input keeps that memory to the end, even if the input's readers
+// have ended and another stream continues.
 TEST(MergedLives, AnOutputInADonatedInputStaysToTheEnd) {
   HandMade made;
   const int x = made.Input("x", 16), z = made.Input("z", 16);

@@ -118,8 +118,7 @@ TEST(PackingInTime, OneAfterAnotherTakesTheRoomOfTheOneBefore) {
   EXPECT_EQ(solution.nodes, 0);
 }
 
-// Of a pile that grows with time and one that shrinks, one is placed without a gap forwards, the other
-// backwards.
+// One pile grows with time and one shrinks: one is placed without a gap forwards, the other backwards.
 TEST(PackingInTime, ForwardsOrBackwardsWhicheverIsLower) {
   for (bool backwards : {false, true}) {
     PackingProblem problem;

@@ -116,7 +116,7 @@ TEST(Donation, OnlyTemporariesOfOneSizeThatNothingElseOfTheOpTouches) {
   }
 }
 
-// What a loop reads of before is read again by the next round.
+// A value from outside that a loop reads is read again by the next round.
 TEST(Donation, RoundsOfALoopTakeOverWhatTheyMade) {
   for (const bool made_before : {false, true}) {
     HandMade made;

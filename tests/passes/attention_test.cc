@@ -187,7 +187,7 @@ TEST(RecogniseAttentionTest, AScoreWithoutAValueIsASink) {
   }
 }
 
-// What shows another part of the softmax, or has more than one score beside, is no sink.
+// It is no sink if another part of the softmax is read, or more than one score is added beside.
 TEST(RecogniseAttentionTest, OtherScoresBesideStayPieces) {
   for (const auto& [beside, first] : {std::pair{1, 1}, std::pair{2, 0}}) {
     Pieces p;

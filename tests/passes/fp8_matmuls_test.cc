@@ -126,7 +126,7 @@ TEST(Fp8Matmuls, OtherProductsStay) {
   }
 }
 
-// So that the kernel of what is transposed quantises it.
+// Then the kernel that computes the transposed value quantises it.
 TEST(Fp8Matmuls, WhatIsTransposedIsQuantisedBefore) {
   Fp8 s;
   const NodeId made = s.b.MatMul(s.In("u", Shape({1, 2, 3, 4})), s.In("v", Shape({1, 2, 4, 8})));
@@ -154,7 +154,7 @@ TEST(Fp8Matmuls, ManyNumbersOfFp8StaySo) {
   }
 }
 
-// What a softmax reads of an FP8 product lies in memory in 16 bits, the sums that are not scaled never do.
+// The scores of an FP8 matmul that a softmax reads are in memory in 16 bits; unscaled sums never are.
 TEST(Fp8Matmuls, ScaledSumsAreStoredIn16Bits) {
   Fp8 s;
   const NodeId x = s.Quantised(s.In("x", Shape({4, 64})), DType::kE4M3, 0.25);
@@ -176,7 +176,8 @@ TEST(Fp8Matmuls, ScaledSumsAreStoredIn16Bits) {
   EXPECT_EQ(narrow, 1);
 }
 
-// Softmax whose result is rounded to FP8 is no attention, though only casts stand between it and its product.
+// A softmax whose result is rounded to FP8 is no attention, although only casts are between it and its
+// matmul.
 TEST(Fp8Matmuls, RoundedProbabilitiesAreNoAttention) {
   for (const bool rounded : {false, true}) {
     SmallGraph s;

@@ -146,7 +146,7 @@ TEST(IntegerMatmuls, ConvolutionsArePaddedWithTheZeroPoint) {
   }
 }
 
-// What is quantised by numbers of the run is padded with its zero point on the host, as bytes.
+// A value quantised by numbers of the run is padded with its zero point on the host, as bytes.
 TEST(IntegerMatmuls, NumbersThatTheGraphMakesArePaddedAsBytes) {
   Quantised s;
   const NodeId scale = s.In("scale", Shape{}), zero = s.In("zero", Shape{}, DType::kU8);
@@ -247,7 +247,7 @@ TEST(IntegerMatmuls, WeightsOfOneChannelAGroupAreLessTheirZeroPoints) {
   }
 }
 
-// Which the host makes of ones, beside the product, of padded windows as well.
+// The host computes them with ones, beside the matmul, also for padded windows.
 TEST(IntegerMatmuls, ZeroPointsOfWeightsTakeSumsOfWindows) {
   for (const int64_t kernel : {1, 3}) {
     Quantised s;
@@ -264,7 +264,7 @@ TEST(IntegerMatmuls, ZeroPointsOfWeightsTakeSumsOfWindows) {
   }
 }
 
-// Of two activations the host takes what both sides add up to by products, too, all in integers.
+// For two activations the host computes the sums of both sides by matmuls, too, all in integers.
 TEST(IntegerMatmuls, SumsOfActivationsAreProductsOnTheHost) {
   for (const bool host : {true, false}) {
     Quantised s;
@@ -280,7 +280,7 @@ TEST(IntegerMatmuls, SumsOfActivationsAreProductsOnTheHost) {
   }
 }
 
-// GPUs do so where the product has the columns of a tile.
+// GPUs do that if the matmul has the columns of a tile.
 TEST(IntegerMatmuls, OfManyOutputsWindowsAreAddedUpBesideTheProductOnGpus) {
   for (const int64_t outputs : {6, 8}) {
     Quantised s;
@@ -295,7 +295,7 @@ TEST(IntegerMatmuls, OfManyOutputsWindowsAreAddedUpBesideTheProductOnGpus) {
   }
 }
 
-// Of fewer, they add up channels, and then windows, unless those are the pixels.
+// With fewer columns they add up channels, and then windows, unless these are single pixels.
 TEST(IntegerMatmuls, WindowsOfOnePixelHaveTheSumsOfItsChannels) {
   const auto pools = [](int64_t kernel, int64_t pad, int64_t stride) {
     Quantised s;
@@ -331,7 +331,7 @@ TEST(IntegerMatmuls, GroupsOfFewChannelsAreIntegersWhereTheyAreMany) {
   }
 }
 
-// What looks like it, and is not.
+// Similar patterns that are something else.
 TEST(IntegerMatmuls, OtherProductsStay) {
   const auto product = [](Quantised& s, NodeId left) {
     const NodeId w = s.Real(s.Weight(DType::kI8, Shape({8, 4})), ir::kNoNode, s.Number(DType::kF32, 0.5));

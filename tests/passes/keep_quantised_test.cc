@@ -106,7 +106,7 @@ TEST(KeepQuantised, PiecesOfOneFormArePutTogetherAsNumbers) {
   EXPECT_FALSE(changed(0.5));
 }
 
-// On the host, whose threads share what is reduced; GPUs read many lines at once.
+// On the host, whose threads share a reduction; GPUs read many lines at once.
 TEST(KeepQuantised, RangesAreFoundAtOnceOnTheHost) {
   for (const bool host : {true, false}) {
     for (const auto& [kind, shape, line] : {std::tuple{ir::ReduceKind::kMax, Shape({2, 3, 5, 7}), 2},

@@ -83,7 +83,7 @@ PassOptions OnHost() {
   return options;
 }
 
-// Whatever the rows, so that programs of many and of few rows have one weight.
+// For any number of rows, so that programs of many and of few rows have one weight.
 TEST(PackBytes, DequantisedWeightsOfMatmulsKeepTheirBytes) {
   const BytesCase cases[] = {{},
                              {DType::kU8},

@@ -101,8 +101,8 @@ TEST(SimplifyTest, IdentitiesVanishAndPowersAreCheap) {
   EXPECT_EQ(s.CountOf(TapeOp::kCast), 2);
 }
 
-// What would make another number of -0, -inf, or a product that overflows: -0 + 0 is +0, and (x * 1e30) *
-// 1e-30 is inf where x * 1 is not.
+// Rewrites that would change -0, -inf, or a product that overflows: -0 + 0 is +0, and (x * 1e30) * 1e-30 is
+// inf where x * 1 is not.
 TEST(SimplifyTest, WhatIsNoIdentityStays) {
   SmallGraph s;
   NodeId x = s.In("x", Shape({4}));

@@ -152,7 +152,7 @@ TEST(LowerPrecision, AProductWithAWeightTooSmallForF16StaysInF32) {
   }
 }
 
-// x W, then `op` with a constant, then a product of that.
+// x W, then `op` with a constant, then a matmul of that.
 TEST(LowerPrecision, AProductOfWhatF16CannotHoldStaysInF32) {
   struct Case {
     TapeOp op;
@@ -238,7 +238,7 @@ TEST(LowerPrecision, StatesAreOfTheTypeAndWrittenInPlace) {
   EXPECT_EQ(out.inputs[0], s.g.inputs[0].node);
 }
 
-// Devices exchange half the bytes; the order of collectives is what it was.
+// Devices exchange half the bytes; the order of collectives stays.
 TEST(LowerPrecision, CollectivesExchangeTheTypeInTheirOrder) {
   SmallGraph s;
   NodeId x = s.In("x", {4, 8});
@@ -261,7 +261,7 @@ TEST(LowerPrecision, CollectivesExchangeTheTypeInTheirOrder) {
   EXPECT_EQ(s.g.node(s.g.outputs[0].node).dtype, DType::kF32);
 }
 
-// A product of two values that the inputs make large is beyond f16, whoever reads it.
+// The product of two values that the inputs make large exceeds f16, whatever reads it.
 TEST(LowerPrecision, WhatGrowsWithAPowerOfTheActivationsStaysInF32) {
   for (const bool squared : {false, true}) {
     SmallGraph s;

@@ -58,7 +58,7 @@ TEST(RangesInProducers, ARangeFrom0HasOne) {
   EXPECT_EQ(s.CountOf(Op::kReduce), 0) << ir::Dump(s.g);
 }
 
-// What quantises computes its scale itself; the output has another.
+// The kernel that quantises computes its scale itself; the output's scale is another node.
 TEST(RangesInProducers, WhoQuantisesComputesItsOwnScale) {
   SmallGraph s;
   Combined(&s, {.from_zero = true});

@@ -192,8 +192,7 @@ TEST(AppendSamplingTest, WithoutATemperatureItIsTheGreatest) {
   EXPECT_EQ(draws, (std::vector<int64_t>{1, 8, 2, 10}));
 }
 
-// NaN gives token -1, wherever it lies, and leaves other texts as they are; what is
-// infinite is the greatest.
+// A NaN anywhere gives token -1, and leaves other texts as they are; an infinite logit is the greatest.
 TEST(AppendSamplingTest, FromWhatIsNoNumberNoTokenIsDrawn) {
   const float infinite = std::numeric_limits<float>::infinity(),
               nan = std::numeric_limits<float>::quiet_NaN();

@@ -92,7 +92,7 @@ TEST(Container, RoundTripKeepsEverything) {
   for (size_t i = 0; i < 512; ++i) ASSERT_EQ((*weights)[i], static_cast<uint8_t>(7 * i + 1));
 }
 
-// A reader from before a field overlooks it: what it must not overlook has a source that it does not know.
+// An older reader ignores a new field. Data that it must not ignore have a source that it does not know.
 TEST(Container, SyntheticRunsAreAnUnknownSourceToOlderReaders) {
   Sample s = MakeSample();
   ASSERT_NE(s.data.buffers[kTable].synthetic_run, 0u);
@@ -124,7 +124,7 @@ TEST(Container, TruncationAnywhereIsAnError) {
   }
 }
 
-// With the size in the header made to fit, so that the sections themselves are what is cut.
+// The size in the header is made to fit, so that the sections themselves are cut.
 TEST(Container, TruncatedSectionsAreAnError) {
   const std::vector<uint8_t> bytes = Written(MakeSample());
   for (size_t size = sizeof(FileHeader); size < bytes.size(); size += 3) {

@@ -32,7 +32,7 @@ TEST(Loops, AFileKeepsThem) {
   EXPECT_EQ(program.steps[4].bindings[1].stride, -16);
 }
 
-// Whatever stands before them in the file.
+// Whatever precedes them in the file.
 TEST(Loops, AFileKeepsThemAligned) {
   for (size_t length = 1; length <= 16; ++length) {
     Sample s = MakeLoopSample();

@@ -66,7 +66,7 @@ TEST(Matmuls, TheSampleIsGood) {
   ExpectVerifiedAndProven(s.data);
 }
 
-// What is added may lie where the result does, if it is laid out the same.
+// The addend may have the result's memory if it has the same layout.
 TEST(Matmuls, TheAddendMayBeInPlace) {
   Sample s = MakeProductSample();
   Edit(StepOf(s, 0).bindings, 2) = {kProductY, 0};

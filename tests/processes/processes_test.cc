@@ -218,7 +218,7 @@ TEST(EndTest, AnAbortHereEndsATransferHere) {
   });
 }
 
-// One that ends in good order is missed only by those who still need it.
+// A process that ends in good order is missed only by processes that still need it.
 TEST(EndTest, AGoodbyeIsNoErrorUntilSomebodyWaits) {
   std::atomic<bool> gone{false};
   Round round(2);

@@ -38,7 +38,7 @@ TEST_P(SessionsTest, GiveTheBitsOfOneProcess) {
   }
 }
 
-// Each gives only what its own device needs, and takes only what is its.
+// Each process gives only its own device's tensors, and takes only these.
 TEST_P(SessionsTest, WantTheirOwnDevicesTensorsOnly) {
   TogetherOn(GetParam(), 1, 4, false, [&](Processes& self, Layers& layers) {
     Own own(self, layers);

@@ -165,7 +165,7 @@ TEST(SecretTest, AnotherOneIsNotLetInAndBothSidesSayWhy) {
   }
 }
 
-// Of those who know the secret, one with other numbers is a mistake of all, and is told to all at once.
+// If a process that knows the secret has other numbers, that is an error of all, reported to all at once.
 TEST(SecretTest, OneOfUsWithOtherNumbersEndsAllAtOnce) {
   const uint16_t port = FreePort();
   const auto start = std::chrono::steady_clock::now();
@@ -176,7 +176,7 @@ TEST(SecretTest, OneOfUsWithOtherNumbersEndsAllAtOnce) {
   EXPECT_LT(SecondsSince(start), 10);
 }
 
-// Without one it might be anybody: it hears why, and the others go on.
+// Without a secret it might be a stranger: it gets the reason, and the others go on.
 TEST(SecretTest, WithoutOneWhoeverHasOtherNumbersEndsItselfAlone) {
   const uint16_t port = FreePort();
   Attempt first;
@@ -254,7 +254,7 @@ void MeetTapped(const std::function<void(const Card& card)>& before, std::string
   second.join();
 }
 
-// Nobody counts as arrived at a process's own port who does not know the key of all.
+// A process does not count as arrived at another's own port unless it knows the key of all.
 TEST(OwnPortTest, StrangersOfEveryKindAreTurnedAway) {
   std::unique_ptr<Strangers> strangers;
   uint32_t turned = 0;
@@ -268,7 +268,7 @@ TEST(OwnPortTest, StrangersOfEveryKindAreTurnedAway) {
   EXPECT_GE(turned, 90u);  // the garbage and the forged; the silent ones' time is not up
 }
 
-// What one said in one meeting is of no use in another, of the same secret.
+// A recording of one meeting is of no use in another with the same secret.
 TEST(OwnPortTest, WhatWasRecordedIsOfNoUse) {
   uint16_t port = 0;
   std::string said;

@@ -258,7 +258,7 @@ TEST(ChangedFile, NoSessionIsMadeOfMappedWeightsWhoseFileHasChanged) {
   }
 }
 
-// File times go in steps of milliseconds: what is written within one of them changes no time.
+// File times have steps of milliseconds: writes within one step do not change the time.
 TEST(ChangedFile, AWriteRightAfterOpenIsNoticed) {
   PlanFileOnDisk file(4);
   for (int i = 0; i < 100; ++i) {
@@ -277,7 +277,7 @@ TEST(ChangedFile, AWriteRightAfterOpenIsNoticed) {
   }
 }
 
-// Of a device with memory of its own, whose weights are copied while the plan is loaded.
+// A device with memory of its own, to which weights are copied while the plan is loaded.
 TEST(ChangedFile, WeightsThatChangeWhileTheyAreLoadedAreNotTaken) {
   PlanFileOnDisk file(4);
   FakeDriver driver;

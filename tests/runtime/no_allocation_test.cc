@@ -33,7 +33,7 @@ std::string FirstLineAfter(const std::string& text, const std::string& words) {
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
-// A function without a name for others is told by its file.
+// A function without an exported name is reported by its file.
 TEST(AllocationWatch, NamesWhereTheFirstCallsComeFrom) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").filename();
   AllocationWatch watch;

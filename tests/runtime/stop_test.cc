@@ -229,7 +229,7 @@ TEST_F(StopTest, ALimitHoldsBetweenPartitions) {
   Close();
 }
 
-// What is launched may only have begun: its end is awaited before the next is, where there is a limit.
+// A launched partition may only have begun: with a limit, its end is awaited before the next launch.
 TEST_F(StopTest, ALimitIsLookedAtWhenAPartitionHasEnded) {
   TinyPlan tiny(true);
   FakeDriver driver;

@@ -78,7 +78,7 @@ TEST(Schedule, LeavesAProgramAloneThatNoOrderImproves) {
   }
 }
 
-// Where the peak is as low as can be already, a value is still made no earlier than it is needed.
+// Even if the peak is already as low as possible, a value is made no earlier than needed.
 TEST(Schedule, AValueIsMadeWhenItIsNeeded) {
   HandMade made;
   const int x = made.Input("x", 16), early = made.Temporary(100), a = made.Temporary(16),

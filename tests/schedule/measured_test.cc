@@ -138,7 +138,7 @@ TEST(CostModel, TakesWhatWasMeasuredAndElseTheTable) {
   EXPECT_EQ(table.TakenFromCompute(), table.taken);
 }
 
-// What compute loses beside collectives is what makes the estimate as long as the run.
+// The time that compute loses beside collectives makes the estimate as long as the run.
 TEST(MeasuredTimes, TellWhatComputeLosesFromTheLengthOfARun) {
   TimedSteps steps;
   steps.collectives = 1;

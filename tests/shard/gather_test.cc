@@ -165,7 +165,7 @@ TEST(GatherTest, AThirdUnitIsNoticed) {
   EXPECT_NE(GatheredBeyondTwoUnits(gathered, program).find("may still be in use when"), std::string::npos);
 }
 
-// What is read on another stream counts until it is over there.
+// A read on another stream counts until it is over there.
 TEST(GatherTest, AThirdUnitIsNoticedOnStreams) {
   LoweredProgram program = Layers(6);
   const GatheredWeights gathered = GatherWeights({2, 0, {}}, &program);
@@ -229,7 +229,7 @@ TEST(GatherTest, LayersThatShareTheirWeightsAreGatheredOnce) {
   EXPECT_EQ(gathered.at_once, kLayer);
 }
 
-// What the program exchanges itself keeps its place among the gathers.
+// The program's own collectives keep their places among the gathers.
 TEST(GatherTest, CollectivesOfTheProgramKeepTheirOrder) {
   HandMade made;
   int at = made.Input("x", kSmall);

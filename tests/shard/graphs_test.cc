@@ -28,7 +28,7 @@ TEST(ShardTest, ADecoderHasTwoAllReducesALayerAndOneGatherAtTheEnd) {
   ExpectSame(s.g, sharded.ranks, "decoder");
 }
 
-// Scales and biases of all norms, which lie in 16 bits and are widened before anything else is computed.
+// Scales and biases of all norms, which are stored in 16 bits and widened before anything else is computed.
 TEST(ShardTest, WidenedScalesOfNormsAreNotSharedOutAndGathered) {
   constexpr int64_t kLayers = 12, kWidth = 96, kInner = 384;
   SmallGraph s;
@@ -85,7 +85,7 @@ TEST(ShardTest, FewHeadsOfKeysAreHeldBySeveralDevicesEach) {
   }
 }
 
-// What two devices hold alike, both would add.
+// Summands that two devices both hold would be added twice.
 TEST(ShardTest, PartsOnSeveralDevicesAreNeverSummed) {
   SmallGraph s;
   const ir::NodeId lhs = s.In("x", {4, 8}), rhs = s.In("w", {8, 6}), y = s.b.MatMul(lhs, rhs);
@@ -153,7 +153,7 @@ TEST(ShardTest, PaddingChangesNoResult) {
   EXPECT_GT(padded, 30);
 }
 
-// Synthetic weights go on behind their end: what is computed there is not summed.
+// Synthetic weights continue behind their end: values computed there are not summed.
 TEST(ShardTest, PaddedSyntheticWeightsAddNothing) {
   SmallGraph s;
   const auto synthetic = [&](const Shape& shape, uint64_t key) {

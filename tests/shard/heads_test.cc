@@ -163,7 +163,7 @@ TEST(PadHeads, LetsAttentionBeSharedOut) {
   }
 }
 
-// What reads all heads, or one of them, would see those that are not there.
+// A reader of all heads, or of one of them, would see padded heads.
 TEST(PadHeads, WhatIsReadInAnotherWayStays) {
   for (const bool summed : {true, false}) {
     EncoderShape shape;

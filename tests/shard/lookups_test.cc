@@ -80,7 +80,7 @@ TEST(ShardTest, ExpertsAreSummedWhereTheyAreAndSentOnce) {
   }
 }
 
-// What a loop reads in every round is on every device, counted and named.
+// Weights that a loop reads in every round are on every device, counted and named.
 TEST(ShardTest, WeightsOfLoopsAreCountedAndNamed) {
   SmallGraph s;
   const ir::NodeId x = s.In("x", Shape({2, 64}));

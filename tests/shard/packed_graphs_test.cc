@@ -90,7 +90,7 @@ TEST(PackedShards, AreNotUnpackedWhereTheirBlocksDoNotDivide) {
   ExpectSame(s.g, sharded.ranks, "blocks of 128");
 }
 
-// What the programs of a plan hold of a weight is one share, though each alone would hold another.
+// All programs of a plan hold one share of a weight, even if each alone would hold another.
 TEST(PackedShards, AreThoseThatAProgramBeforeHolds) {
   SmallGraph first, second;
   for (SmallGraph* s : {&first, &second}) {

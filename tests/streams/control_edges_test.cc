@@ -171,8 +171,8 @@ TEST_F(ControlEdges, MetadataAndPatternsSayTheSame) {
   follows(*metadata, "Softmax_a1", "Softmax_b2");
 }
 
-// What runs for a node of a pattern that one kernel computes is that kernel; an order from its middle and
-// back into it keeps the pattern apart.
+// The step of a node of a recognised pattern is the kernel that computes the pattern. An order from the
+// pattern's middle and back into it keeps the pattern apart.
 TEST_F(ControlEdges, RecognisedPatternsStandForTheirPieces) {
   ModelMaker m;
   for (const char* name : {"q", "k", "v"}) m.Input(name, {1, 2, 4, 8});
@@ -213,7 +213,7 @@ TEST_F(ControlEdges, RecognisedPatternsStandForTheirPieces) {
   EXPECT_LT(last(*between, "Softmax_other"), StepsOf(between->plan, "MatMul_out").front());
 }
 
-// A dead node stays dead if it is only ordered, and lives if somebody needs it.
+// A dead node stays dead if it is only ordered, and stays alive if a node needs it.
 TEST_F(ControlEdges, OnlyWhatIsNeededIsKeptAlive) {
   ModelMaker m;
   m.Input("x", {4, 4});

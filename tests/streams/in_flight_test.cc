@@ -135,7 +135,7 @@ TEST(CollectivesInFlight, BuffersInUseAreNeverUsedAgain) {
   }
 }
 
-// The same of programs as models have them, each collective waited for at once, after the compiler has put
+// The same for programs as models have them, each collective waited for at once, after the compiler has put
 // compute beside them.
 TEST(CollectivesInFlight, ScheduledBesideComputeTheyGiveTheSame) {
   for (RandomShape shape : kShapes) {
@@ -200,7 +200,7 @@ TEST(CollectivesInFlight, RunsTakeAsLongAsEstimated) {
   }
 }
 
-// What the first test can see: plans whose memory is free again as soon as a collective has started.
+// The first test's sensitivity: plans whose memory is free again as soon as a collective has started.
 TEST(CollectivesInFlight, BuffersThatEndAtTheStartGoWrong) {
   if (kSanitized) GTEST_SKIP() << "sanitizers report what goes wrong";
   int wrong = 0, refused = 0;

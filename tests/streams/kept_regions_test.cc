@@ -172,7 +172,7 @@ TEST_F(KeptRegions, OfWhichAGraphEndsAmidAreRefused) {
             std::string::npos);
 }
 
-// What must run between two of a region is of it; what need not moves out.
+// A step that must run between two of a region belongs to it; other steps move out.
 TEST(KeepTogetherTest, TakesInWhatMustRunBetween) {
   HandMade made;
   const int x = made.Input("x", 8), a = made.Temporary(8), b = made.Temporary(8), other = made.Temporary(8);
@@ -196,7 +196,7 @@ TEST(KeepTogetherTest, TakesInWhatMustRunBetween) {
                                              "Sum \"last\"", "Sum \"end\""}));
 }
 
-// Places of a place stand together in it.
+// Places inside a place stand together in it.
 TEST(KeepTogetherTest, OrdersWhatLiesInAPlace) {
   HandMade made;
   const int x = made.Input("x", 8);

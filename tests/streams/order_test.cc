@@ -276,7 +276,7 @@ TEST(Antichain, IsTheHeaviestByTryingAll) {
   EXPECT_EQ(HeaviestAntichain({5, 7, 1}, {{1}, {}, {}}, 2), std::nullopt);
 }
 
-// What a collective in flight reads or writes is not free before its wait, though other steps have come
+// Memory that a collective in flight reads or writes is not free before its wait, even if other steps are
 // between.
 TEST(PlanMemory, ACollectiveInFlightKeepsItsBuffersAlive) {
   for (bool in_place : {false, true}) {

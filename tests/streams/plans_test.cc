@@ -75,8 +75,8 @@ TEST(Plans, PassTheLifecycleVerifier) {
   }
 }
 
-// What these tests can see: memory planned as if steps ran in the order of the list, for programs on several
-// streams. The checker refuses what can change a result.
+// The tests' sensitivity: memory planned as if steps ran in the order of the list, for programs on several
+// streams. The checker refuses every plan that can change a result.
 TEST(Plans, MemoryForTheOrderOfTheListIsRefusedAndGoesWrong) {
   int refused = 0, wrong = 0, kept = 0;
   for (const RandomShape& shape : kShapes) {

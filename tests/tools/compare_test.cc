@@ -75,7 +75,7 @@ bool ChangesAnOutput(const PlanData& plan, const std::string& sound, const std::
   return false;
 }
 
-// What each of the fixtures' kernels computes wrongly, one operation at a time, is found to the node.
+// Each wrong operation in the fixtures' kernels, one at a time, is traced to its node.
 TEST_F(Compare, FindsEveryPlantedOperationToItsNode) {
   size_t planted = 0, found = 0;
   for (const char* model : kModels) {

@@ -135,7 +135,7 @@ TEST_F(FilesTest, TensorsReplaceOnlyTensors) {
   }
 }
 
-// A limit on the size of files stands for a full disk: writes fail part of the way.
+// A limit on the size of files simulates a full disk: writes fail part of the way.
 TEST_F(FilesTest, AFullDiskLeavesNothing) {
   const std::string plan = Plan();
   std::string buffers = "id,lower,upper,size\n";

@@ -180,8 +180,8 @@ TEST_F(Generate, AListOfSizesIsAProgramForEach) {
   EXPECT_EQ(Json(asked)["texts"], apart["texts"]);
 }
 
-// Texts of one batch with prompts of any lengths, and stops of their own: each is what it is alone, on one
-// device and on several.
+// Texts of one batch with prompts of any lengths, and their own stops: each equals the text generated alone,
+// on one device and on several.
 TEST_F(Generate, TextsOfABatchMayHavePromptsOfDifferentLengths) {
   const std::string model = kData + "open_shapes/builder_decode/model.onnx";
   const auto compile = [&](int batch, const std::string& more = "") {

@@ -191,7 +191,7 @@ TEST_F(Names, OfModelsArePrintableInErrors) {
   }
 }
 
-// What names end at is a matter of C; that they do no harm is not.
+// C code decides where a name with NUL ends; the test only asks that it does no harm.
 TEST_F(Names, MayHoldNul) {
   WriteModel(WithNul);
   Rondo("compile -v " + In("m.onnx") + " -o " + In("p") + " --dump-after import --dump-after fuse");

@@ -138,7 +138,7 @@ TEST(PlanDefect, BufferOfACollectiveInPlaceInFlight) {
   }
 }
 
-// What another collective still reads is not taken over.
+// Memory that another collective still reads is not reused.
 TEST(PlanDefect, CollectiveInPlaceOfWhatAnotherReads) {
   MeshPlan mesh(2);
   MakeTwoReaders(&mesh);

@@ -128,7 +128,7 @@ TEST(PlanDefect, WrittenInput) {
                "not writable: program \"p\", step 6 (Copy \"node_6\"), device 0, buffer 0");
 }
 
-// A weight lies in no arena: what is written there is over nothing that is.
+// A weight is in no arena: a write there overwrites no value of an arena.
 TEST(PlanDefect, WrittenWeight) {
   Chain chain;
   chain.Copy(chain.c, chain.w);

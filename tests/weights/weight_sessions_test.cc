@@ -77,7 +77,7 @@ TEST_F(LiveSessions, ComputeWhatAFreshPlanDoesForATenthOfItsTime) {
   EXPECT_LT(replacing, 0.1 * compiling);
 }
 
-// The session goes on where it was.
+// The session continues from its state.
 TEST_F(LiveSessions, KeepTheirState) {
   Compile(Fixture("llama_decode_op23"), "--live-weights", "plan");
   Running running, other;
@@ -129,7 +129,7 @@ TEST_F(TwoWeights, TakeValuesFromMemory) {
   EXPECT_EQ(running_.Run(), fresh.Run());
 }
 
-// A session of the plan that is not told of could be in the middle of a run.
+// A session of the plan that is not passed could be in the middle of a run.
 TEST_F(TwoWeights, AreReplacedForAllSessionsAtOnce) {
   Session other;
   ASSERT_DONE(running_.AddSession(&other));

@@ -100,7 +100,7 @@ TEST_F(Weights, ThatCannotBeReplayedAreRefusedWithTheirNode) {
   EXPECT_PRINTS(refused, "leave out --live-weights");
 }
 
-// Of types that plans have no weights of (FP8 here), the plan has a digest.
+// For types that plans have no weights of (FP8 here), the plan has a digest.
 TEST_F(Weights, OfOtherTypesAreFixed) {
   Compile(SourceFolder() + "/tests/data/attributes/QuantizeLinear_23.onnx", "--live-weights", "plan");
   EXPECT_EQ(Rondo("weights list " + In("plan")).status, 0);

@@ -69,7 +69,7 @@ TEST_F(CallsOnCuda, CopyTheCallersMemoryThroughStaging) {
   EXPECT_EQ(calls_.runtime.metrics().staging_bytes, 0u);
 }
 
-// Every partition that ends before or after a call says so.
+// Every partition that ends before or after a call gives that reason.
 TEST_F(CallsOnCuda, AreTimedLikeGraphs) {
   ASSERT_TRUE(Open(&calls_.ops).ok());
   for (TimerDetail detail : {TimerDetail::kPartitions, TimerDetail::kSteps}) {

@@ -101,7 +101,7 @@ TEST_F(MeasuredMemory, IsReadAsItWasWritten) {
   }
 }
 
-// Of machine code, by bytes and by codes; of cuBLASLt; of CUDA's start: as they were put in.
+// The rates of machine code (by bytes and by codes), of cuBLASLt and of CUDA's start are those put in.
 TEST(FittedRates, AreThoseThatPlansFollow) {
   const DeviceMemoryRates rates = {.code_kibibyte = 900,
                                    .code = 40 << 10,

@@ -100,7 +100,7 @@ TEST_F(SmallNorms, StayWithKernelsWhoseTextAddsUpOtherwise) {
   EXPECT_EQ(norms, 0u);
 }
 
-// Nothing may stand between the two.
+// No other step may be between the two.
 TEST_F(SmallNorms, AreStepsOfTheirOwnWithoutGraphsAndWhereStepsAreTimed) {
   uint64_t norms = 0;
   const std::vector<float> graphs = Run(CollectiveKernels::kFused, 16, Way::kGraphs, &norms);

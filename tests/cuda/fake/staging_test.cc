@@ -164,8 +164,8 @@ TEST_F(StagingTest, WithoutItOrdinaryMemoryIsCopiedByTheDriver) {
   EXPECT_EQ(CountHostCopies().ordinary, before + 2);
 }
 
-// The fake reads page-locked memory when somebody waits: what has been written by then shows that it was read
-// there and nowhere else.
+// The fake reads page-locked memory when a thread waits: bytes written until then arrive, so the copy read
+// that memory and no other.
 TEST_F(StagingTest, PageLockedMemoryIsCopiedAsItLies) {
   constexpr size_t kBytes = 3 << 20;
   auto* of = static_cast<cuda::CudaDevice*>(device_);
@@ -207,7 +207,8 @@ TEST_F(StagingTest, WhatIsCopiedInAfterOutputsKeepsItsOrder) {
   EXPECT_EQ(again, second);
 }
 
-// Whatever fails: the caller's memory is left alone once the call that waits has returned, and nothing stays.
+// Whichever call fails: once the waiting call has returned, the caller's memory is not touched any more, and
+// nothing stays behind.
 TEST_F(StagingTest, EveryFailingCallIsToldAndNothingStays) {
   bool fired = true;
   for (uint64_t fail = 0; fired && fail < 1000; ++fail) {
