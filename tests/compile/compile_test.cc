@@ -343,8 +343,8 @@ TEST_F(Compiling, ShapesMustFitTheModelAndOneAnother) {
   ASSERT_TRUE(compiled.ok()) << "x's shape says what N is: " << compiled.status().message();
 }
 
-// Exporters use one name for two lengths. Both can be given for a program; the error for a single length names
-// these options.
+// Exporters use one name for two lengths. Both can be given for a program; the error for a single length
+// names these options.
 TEST_F(Compiling, OneNameMayBeTwoLengthsOfAProgram) {
   ModelMaker m;
   m.Input("mask", {-1, 1});
