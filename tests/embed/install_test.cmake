@@ -1,6 +1,6 @@
 # cmake -D BUILD=... -D SOURCE=... -D PLAN=... -P install_test.cmake: installs Rondo into a folder of the build,
-# builds the projects of consumer/ against it with CMake and with pkg-config, and runs them. What Rondo itself is built
-# with is not to be found meanwhile.
+# builds the projects of consumer/ against it with CMake and with pkg-config, and runs them. CMake must not find
+# the packages with which Rondo itself is built.
 cmake_minimum_required(VERSION 3.25)
 set(work ${BUILD}/install_test)
 set(stage ${work}/stage)

@@ -1,4 +1,4 @@
-"""What a package says it is made of (sbom.cdx.json) beside what its binaries are linked with and what was compiled into them.
+"""Compares a package's list of its parts (sbom.cdx.json) with the libraries that its binaries link and the code compiled into them.
 
     sbom_test.py ROOT PACKAGE CONTENTS BUILD     CONTENTS: a file with the package's files, a line each
 """

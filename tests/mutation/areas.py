@@ -1,4 +1,4 @@
-"""Which folders of C++ code there are to change, and which tests are a folder's own."""
+"""The folders of C++ code to change, and each folder's own tests."""
 import os
 
 AREAS = ('core', 'formats', 'compiler', 'runtime', 'drivers', 'tools')

@@ -1,8 +1,8 @@
-"""Finds the places of C++ code where one token can be changed, and what it can be changed to.
+"""Finds the places of C++ code where one token can be changed, and the possible changes.
 
-A place (Site) lies in code that runs: never in comments, strings, preprocessor lines, static_assert, template parameters,
-attributes or, in headers, outside function bodies. This reads tokens, not C++: a change may fail to compile, and is
-then drawn again by who asked for it.
+A place (Site) is in code that runs: never in comments, strings, preprocessor lines, static_assert, template parameters,
+attributes or, in headers, outside function bodies. This reads tokens, not C++: a change may fail to compile, and the
+caller then draws another.
 """
 import bisect
 import re

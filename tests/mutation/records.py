@@ -1,4 +1,4 @@
-"""What was drawn, what came of it, and which changes are known to be equivalent: files that people can read."""
+"""The drawn changes, their results, and the changes known to be equivalent, in files that people can read."""
 import json
 import os
 from dataclasses import asdict, dataclass

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the script promises, without a compiler: which places it finds, and what it makes of the outcomes."""
+"""The script's promises, without a compiler: the places that it finds, and its conclusions from the outcomes."""
 import contextlib
 import io
 import os

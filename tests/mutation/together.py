@@ -1,10 +1,10 @@
-"""Puts many changes into one tree, of which the environment chooses one in the run: what takes most of the time, to compile and to
-link, is done once. A change becomes a branch around the statement or the expression that it lies in:
+"""Puts many changes into one tree. An environment variable selects one of them at run time, so that compiling and linking, which take
+most of the time, happen once. A change becomes a branch around its statement or expression:
 
     total += count;        { if (RONDO_MUTANT(7)) { total -= count; } else { total += count; } }
     if (i < last)          if ((RONDO_MUTANT(8) ? (i <= last) : (i < last)))
 
-Where that does not compile (in constants, in types) the change is to be tried on its own.
+If that does not compile (in constants, in types), the change is tried on its own.
 """
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A copy of the tree with a build folder of its own, in which changes are made, built and tested."""
+"""A copy of the tree with its own build folder, in which changes are made, built and tested."""
 import hashlib
 import json
 import os

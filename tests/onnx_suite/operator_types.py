@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""In which element types the operators of ai.onnx compile and run: the standard's own cases of an operator, in each type that it allows.
+"""The element types in which ai.onnx's operators compile and run: the standard's own cases of an operator, in each type that it allows.
 
   operator_types.py RONDO                     compares with the table that `rondo ops` prints (tools/rondo/operator_types.inc)
   operator_types.py RONDO --write             writes the table
@@ -7,8 +7,8 @@
   operator_types.py RONDO --column cuda --driver cuda
                                      the column for GPUs; anything behind the known options goes to `rondo test`
 
-A case of one node is given other types in place of that of its first input. It must compile and run, and give what ONNX's reference
-evaluator gives, where that has the type. Exit status: 0, 1 (it differs from the table, or a result is wrong), 77 (no `onnx` package).
+In a case of one node, other types replace that of its first input. It must compile and run, and give the results of ONNX's reference
+evaluator, if that has the type. Exit status: 0, 1 (it differs from the table, or a result is wrong), 77 (no `onnx` package).
 """
 import argparse
 import concurrent.futures

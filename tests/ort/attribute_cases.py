@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes tests/data/attributes: small models that set every attribute which a handler of compiler/import reads to something
-else than its default, with the values of ONNX's reference evaluator (ai.onnx: operator_cases/reference.py, older.py and rarer.py) or, of operators that
-it does not know, of ONNX Runtime (drawn by the other modules of operator_cases/: as few as read all there is to read).
+"""Writes tests/data/attributes: small models that set every attribute which a handler of compiler/import reads to a value other
+than its default. The expected values are those of ONNX's reference evaluator (ai.onnx: operator_cases/reference.py, older.py and rarer.py) or, for operators
+that it does not know, of ONNX Runtime (drawn by the other modules of operator_cases/: as few cases as read all attributes).
 
-A case is one file: inputs have initializers of their names, and the initializers expect/NAME are what the outputs are; the
-property "refused" is part of the sentence by which Rondo refuses one.
+A case is one file: inputs have initializers of their names, and the initializers expect/NAME hold the expected outputs. The
+property "refused" is part of the sentence with which Rondo refuses the model.
 
   build/venv/bin/python tests/ort/attribute_cases.py              # needs build/release/bin/evaluate_cases
 """

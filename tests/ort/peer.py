@@ -1,4 +1,4 @@
-"""What the suites share: ONNX Runtime's sessions, the rondo command, and how far arrays are apart."""
+"""Shared by the suites: ONNX Runtime's sessions, the rondo command, and distances between arrays."""
 import importlib
 import json
 import os

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Plans of every release, kept in tests/data/plans/VERSION: each is opened, checked and run by today's command, for ever.
+"""Plans of every release, in tests/data/plans/VERSION: the current command opens, checks and runs each of them.
 
-  released_plans.py RONDO                 tries the plans of all releases
-  released_plans.py RONDO --add VERSION   compiles those of a release that is about to be made, and keeps what they give
+  released_plans.py RONDO                 tests the plans of all releases
+  released_plans.py RONDO --add VERSION   compiles those of the release in preparation, and stores their results
 
-A plan of the same major format loads and gives what it gave then; one of another major is refused by a sentence that names
-both formats. Those of CUDA are checked, read, and run on the host driver, as every plan can be.
+A plan of the same major format loads and gives its former results. One of another major format is refused by a sentence that
+names both formats. Plans for CUDA are checked, read, and run on the host driver, as every plan can be.
 """
 import argparse
 import ast

@@ -1,4 +1,4 @@
-"""What the tests share: small models, written without any package, and plans of them, each compiled once."""
+"""Shared by the tests: small models, written without any package, and their plans, each compiled once."""
 import os
 import pathlib
 import sys

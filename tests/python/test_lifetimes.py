@@ -1,4 +1,4 @@
-"""Nothing that Python does with objects in whatever order ends the process."""
+"""No order in which Python uses and destroys objects ends the process."""
 import gc
 import os
 import signal

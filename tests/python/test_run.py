@@ -1,4 +1,4 @@
-"""Runs by name: equal to what is expected, and strict about what is given."""
+"""Runs by name: they give the expected results and refuse wrong inputs."""
 import asyncio
 
 import numpy

@@ -1,4 +1,4 @@
-"""Sessions run at once, each on a thread of its own, and Python goes on meanwhile."""
+"""Sessions run at once, each on its own thread, while Python's other threads run."""
 import threading
 import time
 

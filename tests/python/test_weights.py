@@ -1,4 +1,4 @@
-"""Weights replaced in a session: results are those of a plan of the new ones, and what does not fit changes nothing."""
+"""Weights replaced in a session: the results are those of a plan with the new weights, and weights that do not fit change nothing."""
 import numpy
 import onnx_bytes
 import pytest

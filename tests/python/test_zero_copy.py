@@ -1,4 +1,4 @@
-"""Arrays are used where they lie: addresses, and what the runtime counts as copied."""
+"""Arrays are used in place: their addresses, and the runtime's count of copied bytes."""
 import numpy
 import pytest
 

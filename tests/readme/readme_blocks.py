@@ -1,4 +1,4 @@
-"""Runs every block of code of the READMEs and the documentation as it stands there; see README.md beside this file."""
+"""Runs every block of code of the READMEs and the documentation as printed; see README.md beside this file."""
 
 import argparse
 import os
@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-# Which prepared folder (write_models.cc) the blocks of a page, or of a section of it, are run in.
+# The prepared folder (write_models.cc) in which the blocks of a page, or of a section of it, run.
 FOLDERS = {
     ("tools/docs/many-gpus.md", "Models that bring their own collectives"): "collective",
     ("tools/docs/custom-operators.md", None): "ops",

@@ -1,7 +1,7 @@
 #!/bin/sh
 # code_size.sh BUILD_TYPE SANITIZERS LIBRARY ARCHIVE...: sums .text and .rodata of librondo.so, which holds all of core, plan
-# reader, verifier, checker and runtime that the C API can reach, and fails above the design's limit. What the objects of
-# the archives hold, each by itself, is printed beside it.
+# reader, verifier, checker and runtime that the C API can reach, and fails above the design's limit. It also prints the
+# size of each object of the archives.
 set -e
 limit=$((150 * 1024))
 type=$1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# page_test.sh RONDO DATA SCHEMA FOLDER: the page of `rondo inspect --html` in a headless browser: what its script has made of the
-# plan, for a plan of two programs and for one of thousands of steps, from a search and a place in the address; and printed.
-# 77 (skipped) where there is no Chromium (tools/setup --browser).
+# page_test.sh RONDO DATA SCHEMA FOLDER: the page of `rondo inspect --html` in a headless browser: what its script shows of the
+# plan, for a plan of two programs and for one of thousands of steps, with a search and a place in the address; and printed.
+# 77 (skipped) without Chromium (tools/setup --browser).
 set -euo pipefail
 rondo=$1 data=$2 schema=$3 folder=$4
 browser=$(command -v chromium-headless-shell || command -v chromium || command -v google-chrome) ||

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/bench/rondo_session.py: what does not fit a program's inputs is an error, and nothing is cast in silence.
+# tools/bench/rondo_session.py: values that do not fit a program's inputs are errors, and none is cast silently.
 # rondo_session_test.sh RONDO LIBRARIES MODEL; skipped (77) where Python has no numpy.
 set -euo pipefail
 rondo=$1 libraries=$2 model=$3

@@ -1,4 +1,4 @@
-"""What small checkpoints of transformers with random weights share, and tools run on them as people run them."""
+"""Shared by small checkpoints of transformers with random weights, and the tools that users run on them."""
 import os
 import runpy
 import sys

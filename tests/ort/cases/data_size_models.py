@@ -1,4 +1,4 @@
-"""Models whose sizes or rounds data decide: a detector with its suppression inside, speech of a predicted length, loops, branches."""
+"""Models with sizes or round counts that depend on data: a detector with its suppression inside, speech of a predicted length, loops, branches."""
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 

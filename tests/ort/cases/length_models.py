@@ -1,5 +1,5 @@
-"""Decoders of one layer that do something with how much is cached: everything that a model could, in the forms in which a
-model could ask for it. Each function gives an ONNX model with open dimensions, like those of decoder_models.py."""
+"""Decoders of one layer that compute with the number of cached positions, in every way and form in which a model could.
+Each function gives an ONNX model with open dimensions, like those of decoder_models.py."""
 import numpy as np
 from onnx import TensorProto, helper
 

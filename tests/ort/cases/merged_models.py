@@ -1,6 +1,6 @@
-"""Decoders as Optimum merges them: one model whose input use_cache_branch says which of two graphs an If runs, the one for
-a text's first tokens or the one for those that follow; weights, and inputs, are outside of both. Decoders alone, and those
-of an encoder, whose keys and values the first graph makes of what the encoder gave. Of two layers, with random weights."""
+"""Decoders as Optimum merges them: one model whose input use_cache_branch selects one of two graphs of an If, the one for
+a text's first tokens or the one for later tokens; weights, and inputs, are outside of both. Decoders alone, and decoders
+with an encoder, for which the first graph computes keys and values from the encoder's result. Two layers, with random weights."""
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 

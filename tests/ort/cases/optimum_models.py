@@ -1,5 +1,5 @@
 """Small checkpoints with random weights, of the families that optimum-onnx exports, and `optimum-cli` itself run on them.
-A name, and a function that makes the model and says the task."""
+Each has a name, and a function that makes the model and returns the task."""
 import torch
 import transformers as t
 

@@ -1,6 +1,6 @@
 """Models of optimum_models.py, quantised, narrowed and fused by ONNX Runtime's own tools: onnxruntime.quantization and
-onnxruntime.transformers. A name and a function each, which reads a model and writes what the tool makes of it; `feeds` gives inputs to
-calibrate with."""
+onnxruntime.transformers. Each has a name and a function, which reads a model and writes the tool's result; `feeds` gives inputs for
+calibration."""
 import onnx
 from onnxruntime import quantization as q
 from onnxruntime.quantization import QuantFormat, QuantType

@@ -1,5 +1,5 @@
-"""Models quantised statically by ONNX Runtime's own tool, onnxruntime.quantization: a name and a function each, which reads a model and
-writes what the tool makes of it; `feeds` gives inputs to calibrate with. Needs no more than onnxruntime."""
+"""Models quantised statically by ONNX Runtime's own tool, onnxruntime.quantization: each has a name and a function, which reads a model and
+writes the tool's result; `feeds` gives inputs for calibration. Needs no more than onnxruntime."""
 from onnxruntime import quantization as q
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType
 from onnxruntime.quantization.shape_inference import quant_pre_process

@@ -1,4 +1,4 @@
-"""Models whose sizes or rounds data decide (cases/data_size_models.py): all outputs, in their true shapes.
+"""Models with sizes or round counts that depend on data (cases/data_size_models.py): all outputs, in their true shapes.
 
 ONNX Runtime says what the outputs of --draws random inputs are; `rondo test` compiles the model once, runs it on each and compares.
 

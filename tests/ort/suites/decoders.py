@@ -2,10 +2,10 @@
 
 Models of cases/decoder_models.py and cases/builder_models.py (24 families as onnxruntime-genai's builder writes them); or --drawn N of the
 builder's form, of sizes and options drawn at random. The prompt and then --steps tokens go through both; a second text follows in the same session,
-with the first one's rows still behind it. A cell says how far logits ever are apart, of the greatest.
+with the first one's rows still behind it. A cell has the greatest difference of logits, relative to the greatest logit.
 
 With --generate, `rondo generate` continues the prompt by tokens that are drawn on the device (--sample), through a prefill of 4 tokens, and a
-cell says how many are not ONNX Runtime's greedy ones.
+cell has the number of tokens that differ from ONNX Runtime's greedy ones.
 
   build/venv/bin/python tests/ort/run decoders --generate
   build/venv/bin/python tests/ort/run decoders --drawn 60 --seed 100 --batch 3 --prompt 7

@@ -1,7 +1,7 @@
-"""What models make of how much is cached (cases/length_models.py): the same at every number of cached positions, or refused.
+"""Models that compute with the number of cached positions (cases/length_models.py): the same at every number of them, or refused.
 
-A prompt, --steps tokens, and another text in the same session, over a cache of a fixed length. A third thing, besides the same results and a refusal
-with a sentence, is an error of Rondo's. Cases are what names begin with: 'mask: a branch', 'shapes:'.
+A prompt, --steps tokens, and another text in the same session, over a cache of a fixed length. Anything but the same results or a refusal
+with a sentence is an error of Rondo's. Cases are given by the beginning of their names: 'mask: a branch', 'shapes:'.
 """
 import numpy as np
 import onnx

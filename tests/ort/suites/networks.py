@@ -1,4 +1,4 @@
-"""Networks on Rondo's host driver and ONNX Runtime's CPU provider, timed run by run, in turns: ratios, and how far outputs are apart.
+"""Networks on Rondo's host driver and ONNX Runtime's CPU provider, timed run by run, in turns: ratios, and distances between outputs.
 
 Cases are files of models (tools/bench/export_networks.py and export_operators.py write some). Both run the same model on the same numbers on one machine, so that
 whatever else the machine does meets both. The median milliseconds of both, the median of the ratios of neighbouring runs, and the greatest difference of outputs over

@@ -1,4 +1,4 @@
-"""Two matmuls of a decoder's layer on the host by weights of 4 or 8 bits, beside the same in f32 and ONNX Runtime: medians of runs by turns.
+"""Two matmuls of a decoder's layer on the host by 4-bit or 8-bit weights, beside the same in f32 and ONNX Runtime: medians of runs in turns.
 
 MatMulNBits of 4 bits, ONNX Runtime at its accuracy levels 0 (sums of f32) and 4 (activations rounded to 8 bits). With --int8, weights of 8 bits behind
 DequantizeLinear, a scale a column (block 0) or in blocks; ONNX Runtime has no levels there. --beside: other builds' commands, timed in the same turns.

@@ -1,4 +1,4 @@
-"""Decoders quantised statically by ONNX Runtime's own tool: how far steps are apart, and how many are the same.
+"""Decoders quantised statically by ONNX Runtime's own tool: distances between steps, and the number of equal ones.
 
 Models of cases/decoder_models.py in the forms of cases/quantised_statically.py, with a cache of a fixed length, against ONNX Runtime, whose operators are
 each what its definition says (without fusion). Prompt and --steps tokens of two texts in one session. Each cell: how far logits are apart at most, of the

@@ -1,4 +1,4 @@
-"""What plans with buckets and models whose sizes data decide promise, a line each: one command for all of it.
+"""The promises of plans with buckets and of models with data-dependent sizes, a line each: one command for all of them.
 
 Buckets: random true shapes against plans of just that shape (tests/e2e/buckets_test.cc; a thousand shapes of an encoder for batches to 32 and lengths to
 512 take some minutes), the time that a choice takes, and what is refused. Sizes: suites/data_sizes.py, beside ONNX Runtime, over --draws inputs.

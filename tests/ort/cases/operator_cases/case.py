@@ -1,4 +1,4 @@
-"""What the modules of this folder make their models with."""
+"""Shared by the modules of this folder: the parts that make their models."""
 import zlib
 
 import numpy as np

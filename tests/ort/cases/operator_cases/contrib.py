@@ -1,5 +1,5 @@
-"""Operators of com.microsoft of which ONNX Runtime's CPU provider has few: what they give is worked out by the formulas of
-their schemas, in numpy, or by a model of the same meaning that it has."""
+"""Operators of com.microsoft, few of which ONNX Runtime's CPU provider has. The expected values come from the formulas of
+their schemas, in numpy, or from an equivalent model that it can run."""
 import copy
 import math
 

@@ -1,4 +1,4 @@
-"""Operators in the forms of opsets 6 to 10, for attribute_cases.py: what the same is in opset 13 says what their values are."""
+"""Operators in the forms of opsets 6 to 10, for attribute_cases.py: the same in opset 13 gives the expected values."""
 import numpy as np
 
 from .case import Draw

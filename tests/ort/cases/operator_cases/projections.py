@@ -1,5 +1,5 @@
-"""Several matmuls of one input, choices of experts and quantised embeddings. What ONNX Runtime has for GPUs only is compared with
-a model of the same meaning."""
+"""Several matmuls of one input, choices of experts and quantised embeddings. Operators that ONNX Runtime has for GPUs only are compared with
+an equivalent model."""
 import numpy as np
 from onnx import TensorProto, numpy_helper
 

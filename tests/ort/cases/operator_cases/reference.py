@@ -1,4 +1,4 @@
-"""Operators of ai.onnx with every attribute at something else than its default, for attribute_cases.py.
+"""Operators of ai.onnx with every attribute at a value other than its default, for attribute_cases.py.
 
 CASES: by name, what makes a Case of some nodes; the values are ONNX's reference evaluator's.
 """

@@ -1,5 +1,5 @@
-"""What the drawn cases leave out: attributes of com.microsoft's operators one by one, for attribute_cases.py. ONNX Runtime says
-what they are; where its CPU provider lacks an operator, the same written with others (`oracle`)."""
+"""Cases that the drawn ones leave out: attributes of com.microsoft's operators one by one, for attribute_cases.py. ONNX Runtime gives
+the expected values; if its CPU provider lacks an operator, the same written with others does (`oracle`)."""
 import numpy as np
 from onnx import TensorProto
 
