@@ -8,7 +8,7 @@
 namespace rondo::plan {
 namespace {
 
-// Extents that are not negative, and whose bytes do not overflow.
+// Checks that extents are not negative and that the byte count does not overflow.
 Status VerifyDense(DType dtype, const Shape& shape, uint64_t* bytes) {
   if (static_cast<int>(dtype) >= kNumDTypes)
     return RONDO_BROKEN("dtype %d is unknown", static_cast<int>(dtype));
@@ -47,7 +47,7 @@ Status VerifyAttribute(const CustomAttribute& a) {
   return RONDO_BROKEN("%zu bytes of data; its type needs %" PRIu64, a.data.size(), bytes);
 }
 
-// One argument by itself, and an output against the input whose memory it is.
+// Verifies one argument, and an output against the input whose memory it uses.
 Status VerifyArgument(const CustomOp& op, size_t index) {
   const CustomArgument& a = op.arguments[index];
   const bool input = index < op.num_inputs;
@@ -129,7 +129,7 @@ Status VerifyAliasedBindings(const PlanData& plan, const CustomOp& op, const Ste
     const Binding &own = step.bindings[i], &other = step.bindings[alias];
     const Buffer &a = plan.buffers[own.buffer], &b = plan.buffers[other.buffer];
     const bool same = own.buffer == other.buffer;
-    // A new version may be a buffer of its own that takes over the old one's memory.
+    // A new version may be a separate buffer that takes over the old one's memory.
     const bool taken_over = op.arguments[i].mode == Mode::kWrite && a.aliases == other.buffer;
     if ((same || taken_over) && a.offset + own.offset == b.offset + other.offset) continue;
     return RONDO_BROKEN("output %zu is input %u's memory, bound elsewhere", i - op.num_inputs, alias);
