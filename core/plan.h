@@ -77,7 +77,7 @@ struct Buffer {
   // away.
   uint32_t aliases = kNone;
   uint32_t source = kNone;  // into PlanData::sources
-  Shape shape;  // informative for temporaries; exact for inputs, outputs, state, constants
+  Shape shape;              // informative for temporaries; exact for inputs, outputs, state, constants
   // kConstant only.
   WeightSource weight = WeightSource::kBytes;
   uint64_t file_offset = 0;

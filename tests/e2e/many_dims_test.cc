@@ -42,13 +42,13 @@ TEST_F(ManyDims, AreReversed) {
   ASSERT_FALSE(Session::Create(runtime, plan_, &session));
   std::vector<float> x(576), y(576);
   std::iota(x.begin(), x.end(), 1.0f);
-  const Error error =
-      session.Run(0, {In("x", x, {2, 1, 3, 2, 1, 2, 1, 2, 3, 1, 2, 2})}, {Out("y", y)});
+  const Error error = session.Run(0, {In("x", x, {2, 1, 3, 2, 1, 2, 1, 2, 3, 1, 2, 2})}, {Out("y", y)});
   ASSERT_FALSE(error) << error.message();
   for (size_t i = 0; i < x.size(); ++i) {
     size_t rest = i, at = 0, stride = x.size();
     std::vector<size_t> index(12);
-    for (size_t d = 12; d-- > 0; rest /= static_cast<size_t>(dims[d])) index[d] = rest % static_cast<size_t>(dims[d]);
+    for (size_t d = 12; d-- > 0; rest /= static_cast<size_t>(dims[d]))
+      index[d] = rest % static_cast<size_t>(dims[d]);
     for (size_t d = 12; d-- > 0;) at += index[d] * (stride /= static_cast<size_t>(dims[d]));
     ASSERT_EQ(y[at], -x[i]) << i;
   }
