@@ -394,7 +394,7 @@ TEST(GpuKernels, UpdatesOfOnePlaceComeInTheirOrder) {
       {90, 6, 500, 500, true},
       {33, 64, 9, 9},
       {600, 8, 20, 20, false, TapeOp::kMax},
-      {600, 8, 20, 20, false, TapeOp::kMul},
+      {300, 8, 20, 20, false, TapeOp::kMul},
       {1, 3, 2, 2},
       {300, 8, 10, 10, false, TapeOp::kAdd, true},
   };

@@ -25,7 +25,7 @@ struct OwnedPlaces {
     kMostLooks = 32,            // points that a thread looks at between two exchanges in the cluster
     kEach = 8,                  // found points of a thread that are put in order at once
     kList = kThreads * kEach,   // of a block
-    kPiece = 64,                // points that a team applies one after the other, if `splits`
+    kPiece = 32,                // points that a team applies one after the other, if `splits`
     kDigit = 5,                 // bits by which points are sorted at once, at most
     kCounts = kWarps << kDigit  // words: of each digit, for each warp
   };
@@ -51,13 +51,15 @@ struct OwnedPlaces {
   // Sums of pieces: at most two pieces begin in as many points as one has.
   HOST_DEVICE int sums() const { return splits ? 2 * room() / kPiece * lanes * share : 0; }
 
-  // Shared memory: sums, the places and points of the sorted list, counts, totals of warps, where each
-  // block's part of a list of found points begins, where pieces begin, found points.
+  // Shared memory: sums, the places and points of the sorted list, counts, totals of warps, where what
+  // is collected ends and begins, where each block's part of a list of found points begins, where pieces
+  // begin, found points.
   HOST_DEVICE int list_places_at() const { return (sums() + 15) / 16 * 16; }
   HOST_DEVICE int list_points_at() const { return list_places_at() + 4 * room(); }
   HOST_DEVICE int counts_at() const { return list_points_at() + 4 * room(); }
   HOST_DEVICE int totals_at() const { return counts_at() + 4 * kCounts; }
-  HOST_DEVICE int parts_at() const { return totals_at() + 4 * kWarps; }
+  HOST_DEVICE int ends_at() const { return totals_at() + 4 * kWarps; }
+  HOST_DEVICE int parts_at() const { return ends_at() + 4 * 64; }
   HOST_DEVICE int pieces_at() const { return parts_at() + 4 * lists() * (cluster + 1); }
   HOST_DEVICE int found_at() const { return pieces_at() + 2 * room(); }
   HOST_DEVICE int shared() const { return found_at() + 2 * chunk(); }

@@ -23,6 +23,10 @@ struct OwnedMemory {
   MEMBER static u32* totals() { return (u32*)(shared_memory + L.totals_at()); }
   // Of list `list`: where each block's part begins, and the end.
   MEMBER static u32* parts(u32 list) { return (u32*)(shared_memory + L.parts_at()) + list * (L.cluster + 1); }
+  // Of the points that the block collects from each list: the end, counted over all lists, and where they
+  // lie, less the number of those of the lists before.
+  MEMBER static u32* ends() { return (u32*)(shared_memory + L.ends_at()); }
+  MEMBER static u32* starts() { return ends() + 32; }
   MEMBER static unsigned short* pieces() { return (unsigned short*)(shared_memory + L.pieces_at()); }
   // Numbers of found points in the block's chunk.
   MEMBER static unsigned short* found() { return (unsigned short*)(shared_memory + L.found_at()); }
@@ -284,7 +288,7 @@ DEV void take_owned_points(u32 owner, u32 rank, u32 from_item, u32 end_item, Exi
   constexpr u32 ALL = 0xffffffffu, CHUNK = L.chunk(), EACH = L.lists();
   constexpr u32 LISTS = EACH * L.cluster;
   static_assert(LISTS <= 32);
-  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const u32 lane = threadIdx.x % 32;
   u32 listed = 0;
 #pragma unroll 1
   for (u32 from = 0; from < (u32)L.points; from += L.cluster * CHUNK) {
@@ -304,22 +308,27 @@ DEV void take_owned_points(u32 owner, u32 rank, u32 from_item, u32 end_item, Exi
       if (lane >= d) sum += other;
     }
     const u32 all = __shfl_sync(ALL, sum, 31);
+    if (threadIdx.x < 32) {
+      M::ends()[lane] = sum;
+      M::starts()[lane] = begin + of_lane % EACH * OwnedPlaces::kList - (sum - count);
+    }
+    __syncthreads();
     const bool last = L.cluster * CHUNK >= (u32)L.points - from;
     u32 done = 0;
     do {
       const u32 left = all - done, room = L.room() - listed, taken = left < room ? left : room;
-      for (u32 list = warp; list < LISTS; list += OwnedPlaces::kWarps) {
-        const u32 behind = __shfl_sync(ALL, sum, list), size = __shfl_sync(ALL, count, list);
-        const u32 start = behind - size, block = list / EACH,
-                  at = __shfl_sync(ALL, begin, list) + list % EACH * OwnedPlaces::kList;
-        const u32 low = start > done ? start : done, high = behind < done + taken ? behind : done + taken;
 #pragma unroll 4
-        for (u32 k = low + lane; k < high; k += 32) {
-          const u32 point = from + block * CHUNK + found_half<L>(M::found() + at + k - start, block);
-          const u32 place = place_at(point);
-          M::list_places()[listed + k - done] = place == L.places ? L.outside() : place / (u32)L.blocks();
-          M::list_points()[listed + k - done] = point;
+      for (u32 k = threadIdx.x; k < taken; k += OwnedPlaces::kThreads) {
+        u32 list = 0;  // the first that ends behind the point
+#pragma unroll
+        for (u32 half = 16; half > 0; half /= 2) {
+          if (M::ends()[list + half - 1] <= done + k) list += half;
         }
+        const u32 block = list / EACH, at = M::starts()[list] + done + k;
+        const u32 point = from + block * CHUNK + found_half<L>(M::found() + at, block);
+        const u32 place = place_at(point);
+        M::list_places()[listed + k] = place == L.places ? L.outside() : place / (u32)L.blocks();
+        M::list_points()[listed + k] = point;
       }
       listed += taken;
       done += taken;
