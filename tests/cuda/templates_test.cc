@@ -439,6 +439,13 @@ TEST(CudaTemplates, EveryKernelWaitsForEarlierOnesWhereTheTargetCan) {
 
 // Prefetches into L2 are hints, also in their size. A kernel requests them before the kernels ahead are
 // complete if few of its blocks would wait for the data.
+TEST(CudaTemplates, LongRowsDoNotBeginWhileTheKernelAheadOfThemRuns) {
+  RowMaker brief(64, 8192, DType::kF16), many(1 << 16, 8192, DType::kF16), endless(32, 1 << 22, DType::kF16);
+  EXPECT_TRUE(Text(brief.maker).waits);
+  EXPECT_TRUE(Text(many.maker).waits);
+  EXPECT_FALSE(Text(endless.maker).waits);
+}
+
 TEST(CudaTemplates, FewQueriesHaveTheirKeysFetchedBeforeTheyWait) {
   AttentionMaker few({8, 4, 1, 128, 2048, 128}, DType::kBF16), many({512, 1, 8, 64, 64, 64}, DType::kBF16);
   const std::string text = Text(few.maker).text;

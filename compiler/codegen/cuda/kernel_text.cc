@@ -148,6 +148,21 @@ Status WriteEntry(const Kernel& kernel, const std::vector<PartText>& parts, Kern
   return Status::Ok();
 }
 
+// Whether the kernel should be launched while the one before it still runs. Blocks launched then gather on
+// the few multiprocessors that are already free. Short ones gain by it. Maps and reductions with long blocks,
+// and with little shared memory, so that many fit on one multiprocessor, then leave the others idle: the
+// group norms of an image decoder took three times as long (tools/bench/results/peers.md).
+bool GainsByBeginningEarly(const std::vector<PartPlan>& plans, const std::vector<PartText>& parts) {
+  constexpr int64_t kLong = 1 << 15;  // points of a block: some 8 us
+  for (size_t k = 0; k < parts.size(); ++k) {
+    const Part& part = plans[k].context.part;
+    const bool streams = part.skeleton == Skeleton::kMap || part.skeleton == Skeleton::kReduction;
+    const int64_t points = plans[k].context.Points(0, part.loops.size());
+    if (streams && points / std::max<int64_t>(1, parts[k].launch.blocks) > kLong) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& target,
@@ -161,7 +176,7 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
   for (const std::string& header : headers) out.text += IncludeLine(header);
   if (const PartPlan* largest = cuda::LargestChoice(plans)) out.configuration = largest->configuration();
   RONDO_RETURN_IF_ERROR(WriteEntry(kernel, parts, &out));
-  out.waits = target.dependent_launch();
+  out.waits = target.dependent_launch() && GainsByBeginningEarly(plans, parts);
   return out;
 }
 

@@ -25,7 +25,7 @@ struct KernelText {
   uint32_t block = kCudaBlock;  // threads a block
   uint32_t shared = 0;          // bytes of dynamic shared memory a block
   std::vector<TensorMap> tensor_maps;
-  bool waits = false;  // begins by waiting for the kernels before it, so it may be launched before they end
+  bool waits = false;  // is launched before the kernels ahead of it end, and begins by waiting for them
   KernelConfiguration configuration;  // of its largest part with a choice; otherwise open
 };
 
