@@ -40,6 +40,9 @@ struct ModelSource {
   std::map<std::string, std::vector<int64_t>> shapes = {};
   BoundValues bound_inputs = {};
   std::map<std::string, std::vector<int64_t>> lengths = {};
+  // Above 1: with sample_logits, a run draws up to so many tokens of each text, one after the other
+  // (passes::TokenLoop). kInvalidArgument for a program that does not read the token that it draws.
+  int64_t token_rounds = 1;
   // For a bucket (compiler/buckets.h) of a model with several lengths: the family `bucket_of`, the program's
   // upper bound for each length, and whether it is the largest bucket.
   std::string bucket_of = {};

@@ -70,6 +70,8 @@ constexpr PipelineEntry kPipeline[] = {
      "a matmul whose readers take disjoint columns is one matmul for each of them"},
     {"clean_up", GraphAndBodies<passes::CleanUp>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "what recognition left behind is folded, simplified and shared"},
+    {"token_loop", TokenLoop, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
+     "with --token-loop: a run draws several tokens of each text, each from the one before"},
     {"keep_quantised", GraphAndBodies<passes::KeepQuantised>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "what is quantised, and quantised again in the same way, is not scaled in between"},
     {"quantize_weights", GraphAndBodies<passes::QuantizeWeights>, kEach, kNeeded, kAny, Leaves::kGraph,

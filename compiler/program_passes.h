@@ -41,6 +41,7 @@ Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::stri
 Status ShareCaches(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status TokenLoop(Compilation* compilation, ProgramInWork* program, std::string* text);
 // States for drawing tokens, and the drawn tokens, are whole on every device: adds their shardings to
 // `states`.
 void KeepSamplingWhole(const ir::Graph& graph, shard::StateShardings* states);

@@ -56,6 +56,14 @@ Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::str
   return Status::Ok();
 }
 
+Status TokenLoop(Compilation*, ProgramInWork* program, std::string* text) {
+  passes::PassOptions options;
+  options.token_rounds = program->source.token_rounds;
+  RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::TokenLoop(&program->graph, options));
+  *text = std::move(result.text);
+  return Status::Ok();
+}
+
 void KeepSamplingWhole(const ir::Graph& graph, shard::StateShardings* states) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const std::string& name = graph.inputs[i].name;

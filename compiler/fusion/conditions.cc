@@ -66,6 +66,7 @@ class Finder {
     found_.resize(static_cast<size_t>(g_.size()));
     seen_.assign(found_.size(), false);
     forced_.assign(found_.size(), false);
+    after_.resize(found_.size());
     ForceAll();
     for (size_t i = order_.size(); i-- > 0;) Visit(g_.node(order_[i]));
     DropCheap();
@@ -182,10 +183,10 @@ class Finder {
       own.where = std::move(kept);
     }
     seen_[id] = true;
+    DropLater(node.id, &own.where);
     const Conditions where = own.where;
-    for (const auto* edges : {&node.weak_after, &node.strong_after}) {
-      for (NodeId before : *edges) Use(before, where);
-    }
+    for (NodeId before : node.weak_after) after_[static_cast<size_t>(g_.BaseOf(before))].push_back(node.id);
+    for (NodeId before : node.strong_after) Use(before, where);
     if (node.op == Op::kView) return;  // the readers of a view look through it
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       Conditions used = where;
@@ -193,6 +194,19 @@ class Finder {
         Conjuncts(node.inputs[0], k == 1, &used);
       if (node.op == Op::kLoop) used.resize(std::min(used.size(), PlaceAmongConditions(node, k)));
       Use(node.inputs[k], used);
+    }
+  }
+
+  // A node that weak edges put after `id` may be needed more often. Drops the conditions that it neither has
+  // nor comes after anyway, and those behind them.
+  void DropLater(NodeId id, Conditions* where) {
+    for (NodeId later : after_[static_cast<size_t>(id)]) {
+      const Conditions& own = found_[static_cast<size_t>(later)].where;
+      const auto is_later = [&](const Condition& c) {
+        return std::find(own.begin(), own.end(), c) == own.end() && g_.node(c.base).op != Op::kInput &&
+               !g_.Reaches(c.base, later);
+      };
+      where->erase(std::find_if(where->begin(), where->end(), is_later), where->end());
     }
   }
 
@@ -229,7 +243,8 @@ class Finder {
   const Conditions always_;
   const double least_;
   std::vector<Needed> found_;
-  std::vector<bool> seen_, forced_;  // by node: a use was seen; it is always needed
+  std::vector<bool> seen_, forced_;         // by node: a use was seen; it is always needed
+  std::vector<std::vector<NodeId>> after_;  // by node: those that weak edges put after it
 };
 
 // The bool as a tensor of one element.

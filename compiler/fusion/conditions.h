@@ -36,7 +36,8 @@ struct Needed {
 // conditions under which the graph's outputs are needed. Conditions that save less than `least`
 // multiplications are dropped.
 //
-// A node never gets a condition that depends on it, or that control edges put after it: these count as uses.
+// A node never gets a condition that depends on it, or that control edges put after it: data uses and strong
+// edges hand on what the later node has, and weak edges also what comes before the later node.
 // So the graph stays acyclic when each node runs after its conditions.
 std::vector<Needed> FindNeeded(ir::Graph* graph, const std::vector<ir::NodeId>& order,
                                const Conditions& where, double least);

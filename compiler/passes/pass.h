@@ -35,6 +35,8 @@ struct PassOptions {
   // only possible one). Unless tokens_stay, drawn tokens are an output instead of a state.
   std::string sample_logits, sample_tokens;
   bool tokens_stay = true;
+  // token_loop: rounds of a run.
+  int64_t token_rounds = 1;
   // lower_precision: f16 or bf16; f32 leaves the graph unchanged.
   DType precision = DType::kF32;
   // quantize_weights: the target type; kNone leaves weights unchanged. Block 0: one scale for a row.

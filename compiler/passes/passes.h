@@ -19,6 +19,9 @@ Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options);
 // With options.sample_logits: the program draws the next token of each text, with temperature, top-k, top-p
 // and a seed as states, and stores it in a state that a program of one token a text reads.
 Result<PassResult> AppendSampling(ir::Graph* graph, const PassOptions& options);
+// With options.token_rounds above 1: a program that reads the token it draws does so in so many rounds of a
+// run, until all texts have ended.
+Result<PassResult> TokenLoop(ir::Graph* graph, const PassOptions& options);
 // A concatenation of evenly spaced pieces of one tensor is a view of it times a small vector.
 Result<PassResult> RecogniseConcat(ir::Graph* graph, const PassOptions& options);
 // A state's output is a chain of kIndexedWrites, each to the whole state, wherever its index maps allow.

@@ -239,6 +239,10 @@ class CompileCommand : public Command {
               "and a seed become states; a program of one token per text (the input TOKENS) reads what was "
               "drawn",
               "LOGITS[:TOKENS]")
+        .Texts("--token-loop", &token_loops_,
+               "with --sample: a run of this program draws up to K tokens of each text, one after the other; "
+               "rondo generate uses it beside a program of one",
+               "PROGRAM=K")
         .Group("Many devices");
     DeclareSharing(options, &model_);
     options
@@ -372,7 +376,26 @@ class CompileCommand : public Command {
                "\": name each, as in prefill=a.onnx decode=b.onnx";
       }
     }
+    if (const std::string wrong = ReadTokenLoops(); !wrong.empty()) return wrong;
     return ReadModelArguments(model_.shapes, bound_, &options_);
+  }
+
+  std::string ReadTokenLoops() {
+    for (const std::string& loop : token_loops_) {
+      const size_t equals = loop.rfind('=');
+      const std::string name = loop.substr(0, equals);
+      const auto model = std::find_if(options_.models.begin(), options_.models.end(),
+                                      [&](const ModelSource& one) { return one.program == name; });
+      int64_t rounds = 0;
+      const char* end = loop.data() + loop.size();
+      if (equals == loop.npos || model == options_.models.end() ||
+          std::from_chars(loop.data() + equals + 1, end, rounds).ptr != end || rounds < 2 ||
+          rounds > kMostRounds)
+        return "--token-loop " + loop + " is not of the form PROGRAM=K, with a program's name and 2 to " +
+               std::to_string(kMostRounds) + " rounds";
+      model->token_rounds = rounds;
+    }
+    return "";
   }
 
   std::string ReadNames() {
@@ -535,7 +558,8 @@ class CompileCommand : public Command {
   std::function<std::string()> given_;  // the command line, after parsing
   CompileOptions options_;
   ModelOptions model_{.target = "host"};
-  std::vector<std::string> models_, bound_, states_, donations_, ops_, annotations_;
+  static constexpr int64_t kMostRounds = 64;
+  std::vector<std::string> token_loops_, models_, bound_, states_, donations_, ops_, annotations_;
   std::string precision_ = "f32", profile_, quantize_;
   std::string output_, seed_, sample_, write_synthetic_, kernel_cache_, matmuls_ = "auto";
   int64_t devices_ = 0;

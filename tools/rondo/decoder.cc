@@ -11,11 +11,19 @@
 
 namespace rondo::tools {
 
+namespace {
+
+constexpr size_t kMostLoopStops = 8;  // compiler/passes/token_loop.cc
+
+}  // namespace
+
 Decoder::Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given,
                  Processes* processes, int64_t position)
     : session_(session), form_(form), given_(given), processes_(processes), position_(position) {
   const PlanData& plan = session->plan().data();
-  for (const DecoderProgram& program : form->programs) {
+  std::vector<DecoderProgram> all = form->programs;
+  if (form->loop.program != kNone) all.push_back(form->loop);
+  for (const DecoderProgram& program : all) {
     const Program& of = plan.programs[program.program];
     Buffers buffers;
     for (const DecoderInput& input : program.inputs)
@@ -209,23 +217,63 @@ Status Decoder::Tell(bool here, std::vector<uint8_t>* bytes) const {
   return Status::Ok();
 }
 
-Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens* next) {
-  const DecoderProgram& program = form_->programs[number];
+std::vector<Input> Decoder::InputsFor(const DecoderProgram& program, const Chunk& chunk, int64_t position,
+                                      std::vector<std::vector<uint8_t>>* bytes) const {
   const PlanData& plan = session_->plan().data();
   const Program& of = plan.programs[program.program];
-  Buffers& buffers = buffers_[number];
   std::vector<Input> inputs;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
-    if (!Fill(program, program.inputs[i], chunk, position, &buffers.inputs[i])) continue;
+    if (!Fill(program, program.inputs[i], chunk, position, &(*bytes)[i])) continue;
     Input input;
     input.index = program.inputs[i].port;
     input.dtype = plan.buffers[of.inputs[input.index].buffer].dtype;
     input.shape = plan.buffers[of.inputs[input.index].buffer].shape;
-    input.data = buffers.inputs[i].data();
-    input.bytes = buffers.inputs[i].size();
+    input.data = (*bytes)[i].data();
+    input.bytes = (*bytes)[i].size();
     inputs.push_back(input);
   }
   AddGiven(program.program, &inputs);
+  return inputs;
+}
+
+Status Decoder::NextSeveral(const Tokens& last, int64_t most, std::vector<bool> ended, const Tokens& stops,
+                            std::vector<Tokens>* next) {
+  const DecoderProgram& program = form_->loop;
+  std::vector<Tokens> texts;
+  for (int64_t token : last) texts.push_back({token});
+  Chunk chunk{&texts, 0, 1, position_ + 1};
+  chunk.drawn = true;
+  chunk.rounds = std::min({most, form_->rounds, form_->context - position_});
+  chunk.stops = &stops;
+  chunk.ended = &ended;
+  Buffers& buffers = buffers_.back();
+  RONDO_RETURN_IF_ERROR(RunFor(program.program, InputsFor(program, chunk, position_, &buffers.inputs),
+                               {program.next, &buffers.result}));
+  const PlanData& plan = session_->plan().data();
+  const DType type = plan.buffers[plan.programs[program.program].outputs[program.next].buffer].dtype;
+  const size_t counted = std::min(stops.size(), kMostLoopStops);
+  next->clear();
+  for (int64_t round = 0; round < chunk.rounds; ++round) {
+    if (round > 0 && std::find(ended.begin(), ended.end(), false) == ended.end()) break;
+    Tokens drawn;
+    for (size_t text = 0; text < texts.size(); ++text) {
+      const int64_t token = scalar::Load<int64_t>(type, buffers.result.data(),
+                                                  static_cast<int64_t>(text) * form_->rounds + round);
+      if (token < 0) return NoToken(program, position_ + 1, static_cast<int64_t>(text));
+      const auto end = stops.begin() + static_cast<ptrdiff_t>(counted);
+      ended[text] = ended[text] || std::find(stops.begin(), end, token) != end;
+      drawn.push_back(token);
+    }
+    ++position_;
+    next->push_back(std::move(drawn));
+  }
+  return Status::Ok();
+}
+
+Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens* next) {
+  const DecoderProgram& program = form_->programs[number];
+  Buffers& buffers = buffers_[number];
+  const std::vector<Input> inputs = InputsFor(program, chunk, position, &buffers.inputs);
   if (next == nullptr) return RunFor(program.program, inputs, {program.logits, nullptr});
   const uint32_t wanted = program.next != kNone ? program.next : program.logits;
   RONDO_RETURN_IF_ERROR(RunFor(program.program, inputs, {wanted, &buffers.result}));
@@ -302,6 +350,14 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
       return true;
     }
     case PortRole::kTextLength: store(0, chunk.text); return true;
+    case PortRole::kLoopRounds: store(0, chunk.rounds); return true;
+    case PortRole::kLoopStops:
+      for (int64_t i = 0; i < elements; ++i)
+        store(i, i < std::ssize(*chunk.stops) ? (*chunk.stops)[static_cast<size_t>(i)] : -1);
+      return true;
+    case PortRole::kLoopEnded:
+      for (int64_t i = 0; i < elements; ++i) store(i, int64_t{(*chunk.ended)[static_cast<size_t>(i)]});
+      return true;
     case PortRole::kEncoded: *bytes = encoded_; return true;
     case PortRole::kSourceMask:
       if (form_->encoder.given_mask != kNone) return CopyGivenMask(bytes);
@@ -334,6 +390,15 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
 
 // NaN is neither the greatest nor drawn with any probability: no token follows from it. On a
 // device -1 is drawn (compiler/passes/append_sampling.cc).
+Status Decoder::NoToken(const DecoderProgram& program, int64_t read, int64_t text) const {
+  return Status::Error(
+      Code::kOutOfRange,
+      "program \"%s\": a logit behind the %lld tokens of text %lld of the session is NaN: no token "
+      "follows from it",
+      std::string(session_->plan().data().programs[program.program].name).c_str(),
+      static_cast<long long>(read), static_cast<long long>(text + 1));
+}
+
 Status Decoder::TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
                            Tokens* next) {
   const PlanData& plan = session_->plan().data();
@@ -362,12 +427,7 @@ Status Decoder::TakeResult(const DecoderProgram& program, const Chunk& chunk, co
       settings.seed = sampling_.seed + static_cast<uint64_t>(text);
       next->push_back(Sampler(settings, {}, draws_[static_cast<size_t>(text)]++).Draw(&logits).token);
     }
-    if (next->back() >= 0) continue;
-    return Status::Error(
-        Code::kOutOfRange,
-        "program \"%s\": a logit behind the %lld tokens of text %lld of the session is NaN: no token "
-        "follows from it",
-        std::string(of.name).c_str(), static_cast<long long>(chunk.text), static_cast<long long>(text + 1));
+    if (next->back() < 0) return NoToken(program, chunk.text, text);
   }
   return Status::Ok();
 }

@@ -50,6 +50,12 @@ class Decoder {
   // The same for any tokens, one per text; `draws` holds the number of draws of each text so far.
   Status Next(const Tokens& tokens, const Sampling& sampling, const std::vector<int64_t>& draws,
               Tokens* next);
+  // The same, up to `most` times in one run, where the form has a loop: `next` gets the tokens of each round.
+  // It ends early when each text has `ended` or has drawn one of `stops`, of which the first eight count.
+  Status NextSeveral(const Tokens& last, int64_t most, std::vector<bool> ended, const Tokens& stops,
+                     std::vector<Tokens>* next);
+  // How many tokens of each text one run draws at most.
+  int64_t rounds() const { return form_->loop.program == kNone ? 1 : form_->rounds; }
   // Tokens of each text that were read.
   int64_t position() const { return position_; }
 
@@ -66,6 +72,9 @@ class Decoder {
     const Sampling* sampling = nullptr;           // draws are counted anew, from `draws` on
     const std::vector<int64_t>* draws = nullptr;  // of each text; null: 0
     bool drawn = false;                           // the tokens are those the device has
+    int64_t rounds = 1;                           // of a loop
+    const Tokens* stops = nullptr;
+    const std::vector<bool>* ended = nullptr;  // by text
   };
 
   // The output for which a program is run.
@@ -82,9 +91,12 @@ class Decoder {
   const DecoderProgram* Choose(int64_t done, int64_t rest) const;
   bool Ends(const DecoderProgram& program, int64_t count) const;
   Status Run(size_t program, const Chunk& chunk, int64_t position, Tokens* next);
+  std::vector<Input> InputsFor(const DecoderProgram& program, const Chunk& chunk, int64_t position,
+                               std::vector<std::vector<uint8_t>>* bytes) const;
   bool Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk, int64_t position,
             std::vector<uint8_t>* bytes) const;
   bool CopyGivenMask(std::vector<uint8_t>* bytes) const;
+  Status NoToken(const DecoderProgram& program, int64_t read, int64_t text) const;
   Status TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers, Tokens* next);
 
   Session* session_;
@@ -92,7 +104,7 @@ class Decoder {
   const std::vector<Tensor>* given_;
   Processes* processes_;
   int64_t position_;
-  std::vector<Buffers> buffers_;         // by program of the form
+  std::vector<Buffers> buffers_;         // by program of the form, then of its loop
   Sampling sampling_;                    // of what is drawn on the host,
   std::vector<int64_t> draws_;           // and how many draws each text has had
   std::vector<uint8_t> encoded_;         // the encoder's result

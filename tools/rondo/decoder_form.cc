@@ -29,6 +29,9 @@ constexpr KnownName kKnown[] = {
     {"encoder_hidden_states", PortRole::kEncoded},
     {"encoder_outputs", PortRole::kEncoded},
     {"encoder_attention_mask", PortRole::kSourceMask},
+    {"loop_rounds", PortRole::kLoopRounds},
+    {"loop_stops", PortRole::kLoopStops},
+    {"loop_ended", PortRole::kLoopEnded},
 };
 constexpr KnownName kStates[] = {{"last_tokens", PortRole::kLastTokens},
                                  {"sampling", PortRole::kSampling},
@@ -207,7 +210,10 @@ class Finder {
         good = BufferOf(program_.inputs[input.port]).dtype == DType::kF32 && count == 3 * texts;
         break;
       case PortRole::kDraws: good = good && count == 2 * texts; break;
+      case PortRole::kLoopEnded:
       case PortRole::kLastTokens: good = good && count == texts; break;
+      case PortRole::kLoopStops: break;
+      case PortRole::kLoopRounds:
       case PortRole::kTextLength: good = good && count == 1; break;
       case PortRole::kSourceMask:
         if (form_->encoder.given_mask != kNone) return CheckGivenMask(input.port);
@@ -239,7 +245,18 @@ class Finder {
                   std::string(program_.inputs[input].name) + "=...), or give it (--input NAME=FILE)");
   }
 
+  Status FindLoopOutput() {
+    for (uint32_t i = 0; i < program_.outputs.size(); ++i) {
+      if (program_.outputs[i].name == "loop_tokens") found_.next = i;
+    }
+    if (found_.next == kNone || BufferOf(program_.outputs[found_.next]).shape.rank != 2)
+      return Refuse("it has no output \"loop_tokens\" [texts, rounds]");
+    form_->rounds = BufferOf(program_.outputs[found_.next]).shape[1];
+    return Status::Ok();
+  }
+
   Status FindOutputs() {
+    if (InputOf(PortRole::kLoopRounds) != nullptr) return FindLoopOutput();
     for (uint32_t i = 0; i < program_.outputs.size(); ++i) {
       const Port& port = program_.outputs[i];
       const Buffer& b = BufferOf(port);
@@ -515,7 +532,10 @@ Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& opt
   FindEncoder(plan, options, &programs, &form.encoder);
   for (uint32_t program : programs) {
     RONDO_ASSIGN_OR_RETURN(DecoderProgram found, Finder(plan, options, program, &form).Run());
-    form.programs.push_back(std::move(found));
+    if (Has(found, PortRole::kLoopRounds))
+      form.loop = std::move(found);
+    else
+      form.programs.push_back(std::move(found));
   }
   std::stable_sort(form.programs.begin(), form.programs.end(),
                    [](const DecoderProgram& a, const DecoderProgram& b) { return a.length > b.length; });
@@ -531,6 +551,8 @@ Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& opt
   RONDO_RETURN_IF_ERROR(CheckNames(plan, options, form));
   RONDO_RETURN_IF_ERROR(CheckStates(plan, form));
   RONDO_RETURN_IF_ERROR(FindContext(plan, options, &form));
+  // It was compiled for the usual names.
+  if (!options.roles.empty() || !options.given.empty()) form.loop = {};
   form.draws = Draws(form.programs.back());
   form.chooses = std::any_of(form.programs.begin(), form.programs.end(), [](const DecoderProgram& program) {
     return Has(program, PortRole::kTextLength);

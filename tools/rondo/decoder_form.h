@@ -35,6 +35,9 @@ enum class PortRole : uint8_t {
   kTextLength,  // state: how long the text is that the run's tokens are of, its prompt while that is read
   kEncoded,     // what the encoder gave
   kSourceMask,  // of what it read: 1 where there is a token, then 0
+  kLoopRounds,  // of a program of several rounds: how many are wanted
+  kLoopStops,   // tokens that end a text, then -1
+  kLoopEnded,   // of each text: 1 if it has ended before
 };
 
 // A mask may have a row for every query, [1 or texts, ..., s, context]; each row shows the positions up to
@@ -51,7 +54,7 @@ struct DecoderProgram {
   bool reads_drawn = false;          // its tokens are the state kLastTokens
   uint32_t logits = kNone;           // outputs
   bool all_rows = false;             // logits, or tokens, of any of its tokens, not only of the last
-  uint32_t next = kNone;             // tokens drawn
+  uint32_t next = kNone;             // tokens drawn, in a loop of each round
   bool begins = false;               // reads the first tokens of texts, and no others
 };
 
@@ -71,6 +74,10 @@ struct DecoderForm {
   bool draws = false;    // with the states kSampling and kDraws
   bool chooses = false;  // by the length of texts (kTextLength): texts of a batch must have one length
   EncoderProgram encoder;
+  // Reads what was drawn last, and draws up to `rounds` tokens of each text (compile --token-loop); the
+  // program is kNone where there is none.
+  DecoderProgram loop;
+  int64_t rounds = 0;
   // Tokens behind a text's end do no harm, nor those that are read again: all states are caches, and they are
   // overwritten.
   bool pads = false;

@@ -33,33 +33,53 @@ class Continuation {
     group_->generated.resize(texts);
     group_->stopped.resize(texts);
     for (size_t t = 0; t < texts; ++t) ended_[t] = t >= group_->wanted || how_.most(group_->prompts[t]) == 0;
-    Tokens next;
+    std::vector<Tokens> drawn;  // of each round of a run
     Clock::time_point start = Clock::now();
-    for (size_t read = shortest; std::find(ended_.begin(), ended_.end(), false) != ended_.end(); ++read) {
-      RONDO_RETURN_IF_ERROR(Step(read, read == shortest, &next));
-      if (group_->steps++ == 0) {
+    for (size_t read = shortest; Left() > 0;) {
+      RONDO_RETURN_IF_ERROR(Step(read, read == shortest, &drawn));
+      if (group_->steps == 0) {
         group_->first = Since(start);
         start = Clock::now();
       }
-      RONDO_RETURN_IF_ERROR(Take(next, read));
+      for (size_t round = 0; round < drawn.size() && Left() > 0; ++round) {
+        ++group_->steps;
+        RONDO_RETURN_IF_ERROR(Take(drawn[round], read++));
+      }
     }
     if (group_->steps > 0) group_->rest = Since(start);
     return Status::Ok();
   }
 
  private:
-  // Reads up to `read` tokens of each text.
-  Status Step(size_t read, bool first, Tokens* next) {
+  // How many tokens the texts that have not ended may still get.
+  int64_t Left() const {
+    int64_t left = 0;
+    for (size_t t = 0; t < ended_.size(); ++t) {
+      if (ended_[t]) continue;
+      left = std::max(left, how_.most(group_->prompts[t]) - std::ssize(group_->generated[t]));
+    }
+    return left;
+  }
+
+  // Reads up to `read` tokens of each text, and what follows them where the decoder does so in one run.
+  Status Step(size_t read, bool first, std::vector<Tokens>* drawn) {
     std::vector<Tokens> begin;
+    const Tokens last = first ? Tokens() : drawn->back();
+    drawn->assign(1, {});
     if (first) {
       for (const Tokens& prompt : group_->prompts) begin.emplace_back(prompt.begin(), prompt.begin() + read);
-      return decoder_->Read(begin, how_.sampling, next);
+      return decoder_->Read(begin, how_.sampling, &drawn->front());
     }
     Tokens tokens;
-    std::vector<int64_t> draws(next->size());
-    const Tokens last = *next;
-    if (Following(read - 1, last, &tokens, &draws)) return decoder_->Next(tokens, how_.sampling, draws, next);
-    return decoder_->Next(last, next);
+    std::vector<int64_t> draws(last.size());
+    if (Following(read - 1, last, &tokens, &draws))
+      return decoder_->Next(tokens, how_.sampling, draws, &drawn->front());
+    if (decoder_->rounds() <= 1 || Left() <= 1) return decoder_->Next(last, &drawn->front());
+    Tokens stops;
+    for (const Tokens& stop : how_.stops) {
+      if (stop.size() == 1) stops.push_back(stop[0]);
+    }
+    return decoder_->NextSeveral(last, Left(), ended_, stops, drawn);
   }
 
   // What every text reads next: a token of its prompt, or the one drawn last. False if all were drawn.
