@@ -23,9 +23,8 @@ namespace {
 
 constexpr int64_t kMostStops = 8;
 
-Status Refuse(const Graph& g, const std::string& why) {
-  return Status::Error(Code::kInvalidArgument, "--token-loop: program \"%s\" %s", g.name.c_str(),
-                       why.c_str());
+Status Refuse(const std::string& why) {
+  return Status::Error(Code::kInvalidArgument, "the program %s", why.c_str());
 }
 
 // Inputs that say how far the texts are, by the names that exporters use.
@@ -48,12 +47,11 @@ class Loop {
     for (NodeId id : g_.TopologicalOrder()) {
       const Op op = g_.node(id).op;
       if (ir::HasEffect(g_.node(id)) || op == Op::kCall || op == Op::kCollective)
-        return Refuse(g_, "has a custom operator or a collective, which no round can leave out");
+        return Refuse("has a custom operator or a collective, which no round can leave out");
       if (op != Op::kInput && op != Op::kConstant) body_.push_back(id);
     }
     AddPorts();
-    std::vector<NodeId> values = before_, tokens = {after_[token_]};
-    values = after_;
+    std::vector<NodeId> values = after_, tokens = {after_[token_]};
     NodeId ended = ended_, count = b_.I64({1});
     NodeId left = b_.BinaryScalar(TapeOp::kSub, wanted_, 1);
     for (int64_t round = 1; round < rounds_; ++round) {
@@ -76,12 +74,12 @@ class Loop {
     g_.outputs = std::move(outputs);
     Tidy(&g_);
     const std::string late = ir::OrderStates(&g_);
-    return late.empty() ? Status::Ok() : Refuse(g_, "reads a state too late: " + late);
+    return late.empty() ? Status::Ok() : Refuse("reads a state too late: " + late);
   }
 
  private:
   Status FindPorts() {
-    if (!g_.donations.empty()) return Refuse(g_, "has inputs that are given away (--donate)");
+    if (!g_.donations.empty()) return Refuse("has inputs that are given away (--donate)");
     std::set<int> states;
     for (size_t s = 0; s < g_.states.size(); ++s) {
       const ir::StatePair& pair = g_.states[s];
@@ -91,7 +89,7 @@ class Loop {
       after_.push_back(g_.outputs[static_cast<size_t>(pair.output)].node);
       if (input.name == "last_tokens") token_ = s;
       if (input.name == "text_length")
-        return Refuse(g_, "chooses by the length of a text, which it is told of each run");
+        return Refuse("chooses by the length of a text, which it is told of each run");
       NodeId at = g_.BaseOf(after_.back());
       for (ir::VersionStep step = ir::VersionStepOf(g_, at); step.runs != kNoNode;
            step = ir::VersionStepOf(g_, at)) {
@@ -114,12 +112,10 @@ class Loop {
     if (!named && single.size() == 1) position_ = single[0];
     if (token_ == SIZE_MAX || !ReadsLast())
       return Refuse(
-          g_,
           "reads no token that it draws: compile it for one token of each text, with --sample LOGITS "
           "and without --pp");
     if (named || position_ != SIZE_MAX) return Status::Ok();
-    return Refuse(g_,
-                  "has no input that says how far the texts are: position_ids, attention_mask or the like");
+    return Refuse("has no input that says how far the texts are: position_ids, attention_mask or the like");
   }
 
   // A program of several tokens writes the last one, and does not read it.
@@ -216,7 +212,7 @@ class Loop {
     return next;
   }
 
-  // A round that is left out reads element 0, and writes none.
+  // A round that is left out reads element 0, and writes none; what is written at a fixed place stays.
   void Guard(NodeId goes, bool writes_state, Node* copy) {
     ir::IndexedAttrs& attrs = copy->As<ir::IndexedAttrs>();
     const size_t first = copy->inputs.size() - attrs.dims.size();
@@ -230,7 +226,10 @@ class Loop {
         index = Where(goes, index, 0);
       }
     }
-    if (writes_state) copy->inputs[1] = b_.Select(goes, copy->inputs[1], b_.Scalar(copy->dtype, 0));
+    if (!writes_state) return;
+    const NodeId stays =
+        attrs.dims.empty() ? b_.ViewNode(copy->inputs[0], attrs.map) : b_.Scalar(copy->dtype, 0);
+    copy->inputs[1] = b_.Select(goes, copy->inputs[1], stays);
   }
 
   Graph& g_;

@@ -95,7 +95,9 @@ class TokenLoop(unittest.TestCase):
                   "last_tokens": ([105], [1, 1])}
         inputs = [word for name, value in values.items() for word in ("--input", f"{name}={write_npy(self.work / (name + '.npy'), *value)}")]
         rondo("run", self.loops["pycoder"], "--program", "several", *inputs, "--output", self.work / "out")
-        return read_npy(self.work / "out/loop_tokens.npy"), read_npy(self.work / "out/loop_count.npy")[0]
+        tokens, count, draws, last = (read_npy(self.work / f"out/{name}.npy") for name in ("loop_tokens", "loop_count", "draws_out", "next_tokens"))
+        self.assertEqual((draws[1], last[0]), (count[0], tokens[count[0] - 1]))  # as after so many steps
+        return tokens, count[0]
 
     def test_ends_early(self):
         whole, count = self.run_loop(5, [], 0)
@@ -123,8 +125,8 @@ class TokenLoop(unittest.TestCase):
         several = f"several={OPTIONS.data}/pycoder/decode.onnx"
         sample = ["--sample", "logits"]
         for line, sentence, status in (
-            (["--token-loop", "prefill=4", *sample], '"prefill" reads no token that it draws', 1),
-            ([several, "--token-loop", "several=4"], '"several" reads no token that it draws', 1),
+            (["--token-loop", "prefill=4", *sample], '"prefill": token_loop: the program reads no token that it draws', 1),
+            ([several, "--token-loop", "several=4"], '"several": token_loop: the program reads no token that it draws', 1),
             ([several, "--token-loop", "other=4", *sample], "not of the form PROGRAM=K", 2),
             ([several, "--token-loop", "several=1", *sample], "2 to 64 rounds", 2),
         ):
