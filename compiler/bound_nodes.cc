@@ -22,6 +22,7 @@ using ir::Op;
 // Provenance of live nodes, by whether they run; the strings are views into the graph.
 struct Sources {
   std::unordered_set<std::string_view> running, constant, shown;
+  std::set<int64_t> assertions;  // by number
 
   void Add(const ir::Graph& graph) {
     for (ir::NodeId id = 0; id < graph.size(); ++id) {
@@ -31,6 +32,7 @@ struct Sources {
                                                  : node.op == Op::kView   ? shown
                                                                           : running;
       to.insert(node.sources.begin(), node.sources.end());
+      if (ir::IsAssertion(node)) assertions.insert(node.As<ir::PointwiseAttrs>().immediate);
       if (node.op == Op::kLoop) Add(node.As<ir::LoopAttrs>().info->body);
     }
   }
@@ -59,13 +61,29 @@ std::string Said(const LoweredOp& op, const char* key) {
   return said == op.annotations.end() ? "" : said->second;
 }
 
+// The numbers of the model's assertions (TapeOp::kAssertFinite) that the program's kernels make.
+void FindAssertions(const ProgramInWork& program, std::set<int64_t>* assertions) {
+  for (const LoweredOp& op : program.planned.lowered.ops) {
+    for (const Part& part : op.kernel.parts) {
+      ForEachTape(part, [&](const Tape& tape) {
+        for (const TapeInst& inst : tape) {
+          if (inst.op == TapeOp::kAssertFinite) assertions->insert(inst.imm.i);
+        }
+      });
+    }
+  }
+}
+
 // One program's steps, and whether annotations hold in them.
 class Steps {
  public:
-  Steps(const ProgramInWork& program, const CompileOptions& options, bool has_streams)
-      : ops_(program.planned.lowered.ops),
+  Steps(const ProgramInWork& program, const std::set<int64_t>& asserted, const CompileOptions& options,
+        bool has_streams)
+      : program_(program),
+        ops_(program.planned.lowered.ops),
         sources_of_(program.sources_of),
         sources_in_(program.sources_in),
+        asserted_(asserted),
         has_streams_(has_streams),
         is_gpu_(options.targets.any_gpu()),
         deterministic_(options.deterministic) {
@@ -85,6 +103,7 @@ class Steps {
   // "" if every step of the node is as the annotation says; otherwise the reason.
   std::string WhyNot(const BoundNode& bound) const {
     if (IsChoice(bound.key)) return WhyNotChosen(bound);
+    if (bound.key == kAssertKey) return WhyNotAsserted(bound);
     for (size_t i : of_.at(bound.node)) {
       const std::string why = bound.key == "stream"     ? WhyNotOnStream(bound, ops_[i])
                               : bound.key == "graph"    ? WhyNotOutside(i)
@@ -139,6 +158,17 @@ class Steps {
 
   std::string WhyNotKept(const LoweredOp& op) const {
     return ir::IsKeptTogether(RegionOf(op)) ? "" : WithoutRegion(op);
+  }
+
+  std::string WhyNotAsserted(const BoundNode& bound) const {
+    for (size_t i = 0; i < program_.asserted.size(); ++i) {
+      const auto number = static_cast<int64_t>(i);
+      if (program_.asserted[i].node != bound.node || program_.asserted_of_constants.count(number) != 0)
+        continue;
+      if (asserted_.count(number) == 0)
+        return "no step looks at its output \"" + program_.asserted[i].value + "\"";
+    }
+    return "";
   }
 
   static std::string WithoutRegion(const LoweredOp& op) {
@@ -215,9 +245,11 @@ class Steps {
     return others.empty() ? "" : "one kernel computes it together with " + Quoted(others);
   }
 
+  const ProgramInWork& program_;
   const std::vector<LoweredOp>& ops_;
   const std::map<int, std::set<std::string>>& sources_of_;
   const std::map<std::string, std::set<std::string>>& sources_in_;
+  const std::set<int64_t>& asserted_;  // assertions in the steps of all devices
   const bool has_streams_, is_gpu_, deterministic_;
   std::unordered_map<std::string_view, std::vector<size_t>> of_;  // steps by source
   std::map<int, size_t> loops_;                                   // the first step of each loop
@@ -231,8 +263,19 @@ struct Seen {
   const BoundNode* node = nullptr;
 };
 
+// Whether it has an output that an assertion looks at in a run.
+bool Asserts(const ProgramInWork& program, const std::string& node) {
+  for (size_t i = 0; i < program.asserted.size(); ++i) {
+    if (program.asserted[i].node == node && program.asserted_of_constants.count(static_cast<int64_t>(i)) == 0)
+      return true;
+  }
+  return false;
+}
+
 std::string Became(const BoundNode& node) {
   if (!node.needed) return "no output of the model needs it";
+  if (node.key == kAssertKey && node.became.empty())
+    return "no output of it is of floats that a run computes";
   if (IsChoice(node.key) && node.became.empty()) return "it is no matmul, convolution or attention";
   return node.became.empty() ? "others compute it where they read it" : node.became;
 }
@@ -258,6 +301,11 @@ void FollowBoundNodes(const char* pass, ProgramInWork* program) {
   if (std::string_view(pass) == "import") NoteContractions(program->graph, &program->contracting);
   Sources sources;
   sources.Add(program->graph);
+  for (size_t i = 0; i < program->asserted.size(); ++i) {
+    const auto number = static_cast<int64_t>(i);
+    if (sources.assertions.count(number) == 0 && sources.constant.count(program->asserted[i].node) != 0)
+      program->asserted_of_constants.insert(number);
+  }
   for (BoundNode& bound : program->bound) {
     if (sources.running.count(bound.node) != 0) {
       bound.runs = true;
@@ -281,14 +329,18 @@ Status AnnotationsHold(const Compilation& compilation, std::string* text) {
   const bool has_streams = std::find(skipped.begin(), skipped.end(), "streams") == skipped.end();
   std::map<std::string, Seen> seen;  // by who says it
   size_t checked = 0, nothing = 0;
+  std::map<std::string, std::set<int64_t>> asserted;  // by program, on all devices
+  for (const ProgramInWork& program : compilation.programs)
+    FindAssertions(program, &asserted[program.source.program]);
   for (const ProgramInWork& program : compilation.programs) {
-    const Steps steps(program, options, has_streams);
+    const Steps steps(program, asserted[program.source.program], options, has_streams);
     std::set<std::pair<std::string, std::string>> done;  // nodes are repeated where loops are written out
     for (const BoundNode& bound : program.bound) {
       Seen& said = seen[bound.by];
       if (said.node == nullptr) said.node = &bound;
       if (!done.emplace(bound.node, bound.by).second) continue;
-      const bool idle = IsChoice(bound.key) && program.contracting.count(bound.node) == 0;
+      const bool idle = (IsChoice(bound.key) && program.contracting.count(bound.node) == 0) ||
+                        (bound.key == kAssertKey && !Asserts(program, bound.node));
       if (idle || !steps.Run(bound.node)) {
         ++nothing;
         continue;

@@ -39,6 +39,8 @@ struct ProgramInWork {
   // Of the model, from `import` on: nodes that annotations bind (bound_nodes.h), and the source nodes by
   // owner, and by the name of their region.
   std::vector<BoundNode> bound;
+  std::vector<NamedValue> asserted;         // by the number of the assertion (ir::IsAssertion)
+  std::set<int64_t> asserted_of_constants;  // of these: became constants, which are finite
   std::map<int, std::set<std::string>> sources_of;
   std::map<std::string, std::set<std::string>> sources_in;
   // The source nodes that are matmuls, convolutions or attention, as imported.

@@ -219,6 +219,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   for (const std::string& node : report.unneeded) program->fates.emplace(node, plan::NodeFate::kUnneeded);
   program->hints = std::move(report.hints);
   program->bound = std::move(report.bound);
+  program->asserted = std::move(report.asserted);
   program->sources_of = std::move(report.sources_of);
   program->sources_in = std::move(report.sources_in);
   program->frozen = std::move(report.frozen);
@@ -440,6 +441,7 @@ Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
   std::vector<PlannedProgram> planned;
   for (ProgramInWork& program : compilation->programs) {
     ReportProgram(compilation->options, program, &compilation->report);
+    program.planned.asserted = program.asserted;
     planned.push_back(std::move(program.planned));
   }
   for (const ProgramInWork& program : compilation->programs)

@@ -26,6 +26,7 @@ void AddShare(const ProgramInWork& whole, ir::Graph graph, uint32_t device,
   share.values = whole.values;
   share.fates = whole.fates;
   share.bound = whole.bound;
+  share.asserted = whole.asserted;
   share.sources_of = whole.sources_of;
 }
 

@@ -2,6 +2,8 @@
 // it holds copies.
 #include "core/driver.h"
 
+#include <cstdio>
+
 namespace rondo {
 
 Result<uint64_t> Device::ReserveStaging(Stream*, const CopyNeeds&) { return uint64_t{0}; }
@@ -24,6 +26,20 @@ Status Device::StartCollective(const CollectivePart& part, DeviceAddress, Device
 }
 Status Device::WaitCollective(const CollectivePart& part, Stream*) {
   return Status::Error(Code::kUnsupported, "step %u: this driver has no collectives", part.step);
+}
+Status NotFinite(const PlanData& plan, uint32_t step, uint32_t assertion, double value) {
+  char note[64];
+  snprintf(note, sizeof note, "assertion %u of step %u of \"", assertion, step);
+  std::string_view of = "a value";
+  for (const std::string_view source : plan.sources) {
+    const size_t end = source.rfind(note, 0) == 0 ? source.find("\": ") : source.npos;
+    if (end == source.npos) continue;
+    of = source.substr(end + 3);
+    break;
+  }
+  const char* const met = value != value ? "NaN" : value > 0 ? "infinity" : "-infinity";
+  return Status::Error(Code::kOutOfRange, "%.*s holds %s, against the annotation assert=finite",
+                       static_cast<int>(of.size()), of.data(), met);
 }
 Result<Collectives*> Driver::CreateCollectives(const Program& program, Span<const uint32_t>) {
   return Status::Error(Code::kUnsupported, "%zu sync points: this driver has no collectives",

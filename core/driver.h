@@ -76,6 +76,10 @@ struct CollectivePart {
   uint32_t step = 0;        // of the plan: the start's or the wait's
 };
 
+// The error of assertion `assertion` (TapeOp::kAssertFinite) of step `step` of the plan, which met `value`.
+// It names what the assertion is of, as the plan's sources say (formats/plan/assertion_note.h).
+Status NotFinite(const PlanData& plan, uint32_t step, uint32_t assertion, double value);
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -123,6 +127,9 @@ class Device {
   // such as an index out of bounds or an aborted collective. The message does not name the step: the caller
   // adds it from *failed_step, with its source node.
   virtual Status Synchronize(Stream* stream, uint32_t* failed_step) = 0;
+  // The number of the assertion (TapeOp::kAssertFinite) that failed, if that is the last error that
+  // Synchronize returned for the stream; else kNone. For tools.
+  virtual uint32_t FailedAssertion(const Stream*) const { return kNone; }
 
   // --- work. `step` is the plan's step number, kept for Synchronize, traces and order comparison. Errors do
   // not name it: the caller adds it, with its source node. `addresses` has one entry for each parameter of

@@ -49,6 +49,7 @@ class ForwardingDevice : public Device {
   Status Record(Event* event, Stream* stream) override { return inner_->Record(event, stream); }
   Status Wait(Event* event, Stream* stream) override { return inner_->Wait(event, stream); }
   Status Synchronize(Stream* stream, uint32_t* step) override { return inner_->Synchronize(stream, step); }
+  uint32_t FailedAssertion(const Stream* stream) const override { return inner_->FailedAssertion(stream); }
   Status Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses, Stream* stream,
                 uint32_t step) override {
     return inner_->Launch(module, kernel, addresses, stream, step);

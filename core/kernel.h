@@ -178,6 +178,15 @@ struct Kernel {
   uint64_t workspace_bytes = 0;
 };
 
+// Calls f for each tape of the part, in the order in which they run for a point or a row.
+template <typename F>
+void ForEachTape(const Part& part, F f) {
+  f(part.prologue);
+  f(part.body);
+  for (const Stage& stage : part.stages) f(stage.tape);
+  f(part.epilogue);
+}
+
 // Loops over which the epilogue of `part` runs (they come first in part.loops).
 constexpr int EpilogueLoops(const Part& part) { return part.outer + part.m + part.n; }
 

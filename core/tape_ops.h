@@ -62,7 +62,10 @@ enum class Accuracy : uint8_t {
   /* Operand `arg`, one element of f32 that all points share (bodies and epilogues only), becomes the    \
      greater, or the less, of what it is and a (scalar::Combined). */                                    \
   X(CombineMax, 18, "combine_max", kExact)                                                               \
-  X(CombineMin, 19, "combine_min", kExact)
+  X(CombineMin, 19, "combine_min", kExact)                                                               \
+  /* Register a, a float, must be finite, else the run ends with kOutOfRange. imm.i: which one it is of  \
+     the kernel's assertions. */                                                                         \
+  X(AssertFinite, 20, "assert_finite", kExact)
 
 #define RONDO_UNARY_OPS(X)                         \
   X(Neg, 32, "neg", kExact)                        \

@@ -116,7 +116,7 @@ std::string PlanEmitter::TensorText(const Buffer& buffer) {
   return std::string(Name(buffer.dtype)) + " " + Format(buffer.shape, shape, sizeof shape);
 }
 
-Step PlanEmitter::StepOf(size_t p, size_t index, const StepEdges& edges) {
+Step PlanEmitter::StepOf(size_t p, size_t index, const StepEdges& edges, const Kernel& kernel) {
   const LoweredOp& op = programs_[p].lowered.ops[index];
   Step step;
   step.device = programs_[p].device;
@@ -127,7 +127,7 @@ Step PlanEmitter::StepOf(size_t p, size_t index, const StepEdges& edges) {
   step.source = Source(op.sources);
   if (op.kind == LoweredKind::kCall) return CallOf(p, op, std::move(step));
   if (op.kind == LoweredKind::kKernel) {
-    step.kernel = kernels_.Add(op.kernel);
+    step.kernel = kernels_.Add(kernel);
     out_.library.resize(kernels_.kernels().size());
     out_.library[step.kernel] = op.library;
   } else {
@@ -208,6 +208,7 @@ Status PlanEmitter::AddProgram(const Group& group) {
   program.outputs = Outputs(group);
   RONDO_ASSIGN_OR_RETURN(program.sync_points, SyncPoints(group));
   NoteOverlaps(group);
+  const uint32_t first_assertion = FirstAssertion(group);
   std::vector<Step> steps;
   std::vector<Partition> partitions;
   std::vector<Loop> loops;
@@ -226,7 +227,8 @@ Status PlanEmitter::AddProgram(const Group& group) {
       if (loop >= 0) ++loops.back().num_steps;
       if (!op.moves_because.empty())
         reasons_.push_back(CopyInStep(program.name, static_cast<uint32_t>(steps.size())) + op.moves_because);
-      steps.push_back(StepOf(p, i, edges));
+      const auto number = static_cast<uint32_t>(steps.size());
+      steps.push_back(StepOf(p, i, edges, NumberAssertions(p, op.kernel, number, first_assertion)));
       program.num_streams = std::max(program.num_streams, op.stream + 1);
     }
     NoteRegions(planned.lowered, first_step);
@@ -289,7 +291,9 @@ void PlanEmitter::Finish(EmitReport* report) {
   }
   plan.requirements.devices = out_.arena->Copy(devices_);
   NameOtherValues();
-  for (const std::string& reason : reasons_) Source({reason});
+  for (const auto* notes : {&reasons_, &assertion_notes_}) {
+    for (const std::string& note : *notes) Source({note});
+  }
   plan.buffers = out_.arena->Copy(buffers_);
   plan.kernels = out_.arena->Copy(kernels);
   plan.programs = out_.arena->Copy(plan_programs_);

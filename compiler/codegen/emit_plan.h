@@ -31,6 +31,8 @@ struct PlannedProgram {
   uint32_t device = 0;
   MemoryPlan memory;
   std::vector<PlannedPartition> partitions;
+  // What the assertions of its tapes (TapeOp::kAssertFinite) are of, by imm.i.
+  std::vector<NamedValue> asserted;
   OverlapReport overlap;  // becomes texts among the plan's sources (formats/plan/overlap_note.h)
 };
 

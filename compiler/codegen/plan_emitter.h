@@ -11,6 +11,7 @@
 #include "compiler/codegen/kernel_table.h"
 #include "compiler/codegen/sync_points.h"
 #include "compiler/ir/throwing_arena.h"
+#include "formats/plan/assertion_note.h"
 
 namespace rondo {
 
@@ -59,6 +60,11 @@ class PlanEmitter {
   void NoteOverlaps(const Group& group);
   void NoteTimes();
 
+  // emit_assertions.cc
+  AssertionNote AssertionNoteOf(size_t p, int64_t assertion, uint32_t number, uint32_t step) const;
+  uint32_t FirstAssertion(const Group& group) const;
+  Kernel NumberAssertions(size_t p, Kernel kernel, uint32_t step, uint32_t first);
+
   // emit_regions.cc
   void NoteRegions(const LoweredProgram& program, uint32_t first_step);
 
@@ -67,7 +73,8 @@ class PlanEmitter {
   Result<Span<const Port>> Inputs(const Group& group);
   Span<const Port> Outputs(const Group& group);
   static std::string TensorText(const Buffer& buffer);
-  Step StepOf(size_t p, size_t index, const StepEdges& edges);
+  // Op `index` of program `p`, with this kernel if it has one.
+  Step StepOf(size_t p, size_t index, const StepEdges& edges, const Kernel& kernel);
   Step CallOf(size_t p, const LoweredOp& op, Step step);
   void AddPartitions(const PlannedProgram& planned, uint32_t first_step, bool last_device,
                      std::vector<Partition>* partitions);
@@ -88,7 +95,9 @@ class PlanEmitter {
   KernelTable kernels_;
   std::map<std::string, uint32_t> source_numbers_;
   std::vector<std::string_view> sources_;
-  std::vector<std::string> reasons_;  // formats/plan/copies.h
+  std::vector<std::string> reasons_;                                   // formats/plan/copies.h
+  std::map<std::pair<uint32_t, uint32_t>, AssertionNote> assertions_;  // by step and number, of any program
+  std::vector<std::string> assertion_notes_;
   std::vector<Group> groups_;
   std::vector<DeviceBytes> devices_;
   // For the program being added: its first device program, and the sync points of each device program.

@@ -90,6 +90,12 @@ class Finder {
            std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
   }
 
+  bool IsZero(NodeId id) const {
+    std::vector<double> values;
+    return b_.ConstantFloats(id, &values) &&
+           std::all_of(values.begin(), values.end(), [](double v) { return v == 0; });
+  }
+
   // The conditions that make the bool shown by `id` equal `holds`. None if it shows several bools, or a
   // constant.
   void Conjuncts(NodeId id, bool holds, Conditions* out) const {
@@ -138,17 +144,24 @@ class Finder {
       force_readers(g_.inputs[static_cast<size_t>(donation.input)].node);
     for (NodeId id : order_) {
       const Node& node = g_.node(id);
-      if (ir::HasEffect(node) || node.op == Op::kCollective || node.op == Op::kCall ||
-          node.op == Op::kCallResult)
+      if ((ir::HasEffect(node) && !ir::IsAssertion(node)) || node.op == Op::kCollective ||
+          node.op == Op::kCall || node.op == Op::kCallResult)
         force(id);
       for (NodeId before : node.strong_after) force(before);
     }
   }
 
-  // The conditions under which an index of `node` may be out of range and is not replaced: there the node
-  // must run. No value: it never must.
+  // The conditions under which an index of `node` may be out of range, or an assertion may fail, and is not
+  // replaced: there the node must run. No value: it never must.
   std::optional<Conditions> FaultsWhere(const Node& node) const {
     std::optional<Conditions> where;
+    if (ir::IsAssertion(node)) {
+      where.emplace();
+      const Node& base = g_.node(g_.BaseOf(node.inputs[0]));
+      const bool chosen = base.op == Op::kPointwise && base.As<ir::PointwiseAttrs>().op == TapeOp::kSelect;
+      if (chosen && IsZero(base.inputs[2])) Conjuncts(base.inputs[0], true, &*where);
+      return where;
+    }
     if (node.op != Op::kIndexedRead && node.op != Op::kIndexedWrite) return where;
     const ir::IndexedAttrs& attrs = node.As<ir::IndexedAttrs>();
     const size_t first = node.inputs.size() - attrs.dims.size();

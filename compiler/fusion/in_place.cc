@@ -25,23 +25,15 @@ bool SamePlaces(const LoweredOp& op, const Operand& read, const Operand& write) 
          std::equal(read.strides.begin(), read.strides.end(), write.strides.begin());
 }
 
-// The tapes of a part in the order in which they run for a point, or a row.
-std::vector<Tape> TapesOf(const Part& part) {
-  std::vector<Tape> tapes = {part.prologue, part.body};
-  for (const Stage& stage : part.stages) tapes.push_back(stage.tape);
-  tapes.push_back(part.epilogue);
-  return tapes;
-}
-
 bool LoadsComeFirst(const Part& part, size_t read, size_t write) {
-  bool stored = false;
-  for (const Tape& tape : TapesOf(part)) {
+  bool stored = false, first = true;
+  ForEachTape(part, [&](const Tape& tape) {
     for (const TapeInst& inst : tape) {
-      if (inst.op == TapeOp::kLoad && inst.arg == read && stored) return false;
+      first = first && !(inst.op == TapeOp::kLoad && inst.arg == read && stored);
       stored = stored || (inst.op == TapeOp::kStore && inst.arg == write);
     }
-  }
-  return true;
+  });
+  return first;
 }
 
 bool IsIndex(const Part& part, size_t operand) {

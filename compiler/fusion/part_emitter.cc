@@ -250,6 +250,14 @@ int PartEmitter::Pointwise(TapeWriter* tape, NodeId id, const View& view) {
     if (before >= 0) return before;
     return tape->Add(Inst(TapeOp::kCast, type, 0, regs[0], 0, 0, static_cast<int64_t>(node.dtype)));
   }
+  if (attrs.op == TapeOp::kAssertFinite) {
+    const bool rounds = ByteSize(node.dtype) < 4;  // to memory, where a large number becomes infinity
+    const int seen =
+        rounds ? tape->Add(Inst(TapeOp::kCast, type, 0, regs[0], 0, 0, static_cast<int64_t>(node.dtype)))
+               : regs[0];
+    tape->Add(Inst(attrs.op, type, 0, seen, 0, 0, attrs.immediate));
+    return regs[0];
+  }
   int reg = tape->Add(Inst(attrs.op, type, 0, regs[0], regs[1], regs[2], attrs.immediate));
   bool wraps = type == TapeType::kI64 && node.dtype != DType::kI64 && node.dtype != DType::kU64 &&
                node.dtype != DType::kBool && attrs.op != TapeOp::kSelect && attrs.op != TapeOp::kMin &&

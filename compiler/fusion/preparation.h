@@ -42,6 +42,7 @@ class Preparation {
   }
   Status Index();
   void MarkStored();
+  void StoreAssertions();
   void OrderConditions();
 
   // written_storage.cc

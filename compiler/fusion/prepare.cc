@@ -192,6 +192,35 @@ void Preparation::MarkStored() {
       if (c_.readers[g_.BaseOf(before)].empty()) c_.stored[g_.BaseOf(before)] = 1;
     }
   }
+  StoreAssertions();
+}
+
+// Whether a reader of `view` reads every element of its storage. Of chains of views, which may also leave out
+// what others repeat, only those of fewer elements are known not to.
+bool ShowsAll(const View& view, int64_t elements) {
+  if (!view.affine()) return view.shape().elements() >= elements;
+  const ir::ViewStep& step = view.steps[0];
+  int64_t shown = 1;
+  for (int d = 0; d < step.shape.rank; ++d) shown *= step.strides[d] == 0 ? 1 : step.shape[d];
+  return shown == elements;
+}
+
+// An assertion looks at all elements: it is in memory unless what computes it in place does that, too.
+void Preparation::StoreAssertions() {
+  std::vector<bool> whole(c_.stored.size(), false);  // every element is computed
+  for (size_t i = c_.order.size(); i-- > 0;) {
+    const NodeId id = c_.order[i];
+    if (g_.node(id).op == Op::kView) continue;
+    const auto computes_all = [&](NodeId reader) {
+      const Node& node = g_.node(reader);
+      if (node.op != Op::kPointwise && node.op != Op::kReduce) return true;  // what is in memory is whole
+      return whole[reader] && std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId in) {
+               return g_.BaseOf(in) == id && ShowsAll(g_.ViewOf(in), g_.node(id).shape.elements());
+             });
+    };
+    whole[id] = c_.stored[id] != 0 || std::any_of(c_.readers[id].begin(), c_.readers[id].end(), computes_all);
+    if (!whole[id] && ir::IsAssertion(g_.node(id))) c_.stored[id] = whole[id] = true;
+  }
 }
 
 Status Prepare(Context* context) {

@@ -210,9 +210,12 @@ std::string PlacesOf(const Statement& region) {
 
 }  // namespace
 
+bool IsNamed(const Statement& said) { return said.depth == 0 && (said.option < 0 || NamesOne(said.pattern)); }
+
 std::map<std::string, std::string> AnnotationsFor(const Statements& statements) {
   std::map<std::string, std::string> annotations;
   for (const auto& [key, said] : statements) {
+    if (key == kAssertKey) continue;
     annotations[key] = key == kRegionKey ? PlacesOf(said) : said.value;
     if (key == "fuse") annotations[kOwnerKey] = std::to_string(said.owner);
   }

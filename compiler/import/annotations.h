@@ -39,7 +39,7 @@ struct Statement {
 // What stands after the '#' of a place (compiler/ir/region.h), until KeepRegions numbers places, where a call
 // that holds the node is in the region: all that it holds is of one place.
 inline constexpr char kCallPlace[] = "in ";
-using Statements = std::map<std::string, Statement>;  // by key; kBindingKeys only
+using Statements = std::map<std::string, Statement>;  // by key: kBindingKeys and kAssertKey
 
 // A node to be annotated: its full name is `prefix` and its own name.
 struct NamedNode {
@@ -56,6 +56,8 @@ Result<Statements> BindingsOf(const NamedNode& node, int number, const std::vect
                               const Statements* outer);
 // What is said of its order: `after` and `needs`, lists of names.
 std::map<std::string, std::string> OrdersOf(const NamedNode& node, const std::vector<NodeAnnotation>& said);
+// Whether it is said of this very node, and not of a pattern or of what holds the node.
+bool IsNamed(const Statement& said);
 // What the IR's nodes are annotated, of a node that these bind.
 std::map<std::string, std::string> AnnotationsFor(const Statements& statements);
 

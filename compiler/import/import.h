@@ -128,6 +128,7 @@ struct ImportReport {
   std::vector<AttributeRead> attributes;   // in order, if asked for
   DeviceHints hints;                       // read if options.shared_over is above 1
   std::vector<bool> annotated;             // by annotation of the options: some node has it
+  std::vector<NamedValue> asserted;        // by the number of the assertion (ir::IsAssertion)
   std::vector<BoundNode> bound;            // in order; a node of a loop's rounds again for each
   // Of owners: themselves, what lies in them, and the calls that they lie in, as provenance has those.
   std::map<int, std::set<std::string>> sources_of;

@@ -51,8 +51,8 @@ void AddReads(const onnx::NodeProto& node, std::unordered_set<std::string>* name
 bool IsPlaced(const Statements& bindings) {
   return std::any_of(bindings.begin(), bindings.end(), [](const auto& entry) {
     const Statement& said = entry.second;
-    const bool says_where = entry.first != "keep" && entry.first != kRegionKey && !IsChoice(entry.first);
-    return says_where && said.depth == 0 && (said.option < 0 || NamesOne(said.pattern));
+    return Binds(entry.first, said.value) && entry.first != "keep" && entry.first != kRegionKey &&
+           !IsChoice(entry.first) && IsNamed(said);
   });
 }
 
@@ -97,7 +97,7 @@ std::vector<bool> Importer::NeededFor(const Nodes& nodes, Names wanted, const Fr
     bool need = std::any_of(node.output().begin(), node.output().end(), [&](const std::string& name) {
       return !name.empty() && wanted.count(name) != 0;
     });
-    need = need || HasEffects(node, frame, frame.depth);
+    need = need || HasEffects(node, frame, frame.depth) || IsAsserted(node, frame);
     needed[static_cast<size_t>(i)] = need;
     if (need) AddReads(node, &wanted);
   }
@@ -479,7 +479,7 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   RONDO_RETURN_IF_ERROR(status);
   if (names_ != nullptr) RONDO_RETURN_IF_ERROR(HasRoom(first));
   // What only shows its input, or hands it on, copies it where somebody says where that runs.
-  const bool copies = IsPlaced(bindings) && !RunsFrom(builder_.graph(), first);
+  const bool computes = RunsFrom(builder_.graph(), first), copies = IsPlaced(bindings) && !computes;
 
   for (int i = 0; i < node.output_size(); ++i) {
     const std::string& name = node.output(i);
@@ -494,6 +494,9 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
       value.node = NumbersAsSizes(Normalise(value.node));
       if (copies && value.bits == 0 && value.data_size == nullptr)
         value.node = builder_.Pointwise({TapeOp::kCast, 0}, builder_.dtype(value.node), {value.node});
+    }
+    RONDO_RETURN_IF_ERROR(Assert(node, i, frame, bindings, computes || copies, &value));
+    if (!value.is_sequence) {
       std::string& own = builder_.graph().node(value.node).name;
       if (own.empty()) own = name;
     }

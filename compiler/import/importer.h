@@ -91,6 +91,11 @@ class Importer : public Host {
   Result<Statements> Bind(const onnx::NodeProto& node, const Frame& frame, bool needed);
   Status CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
                       const Frame& frame, const Statements& bindings);
+  // importer_assertions.cc: whether an annotation asserts what the node gives; and asserts it for output
+  // `output`, whose `value` becomes the asserted one. `computes`: a kernel computes something of the node.
+  bool IsAsserted(const onnx::NodeProto& node, const Frame& frame) const;
+  Status Assert(const onnx::NodeProto& node, int output, const Frame& frame, const Statements& bindings,
+                bool computes, Value* value);
   void NoteOrder(const onnx::NodeProto& node, NodeId first, const Scope& scope, const Frame& frame);
   Status CallHandler(const OpRow& row, OpContext& c);
   std::shared_ptr<ir::ConstantData> DataOf(const onnx::TensorValue& value, const std::string& name);
@@ -121,7 +126,8 @@ class Importer : public Host {
   const Frame* frame_ = nullptr;
   const onnx::NodeProto* node_ = nullptr;
   const Statements* bindings_ = nullptr;
-  int bound_nodes_ = 0;  // the number of the last node that something binds
+  std::map<std::string, int64_t> asserted_;  // values, by name: their number in the report
+  int bound_nodes_ = 0;                      // the number of the last node that something binds
   std::vector<std::string> must_know_;
   std::string loop_;  // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""
   std::function<void(ir::Builder*)> name_sizes_;

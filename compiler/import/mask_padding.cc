@@ -223,6 +223,7 @@ class PaddingMasker {
   }
 
   Status VisitPointwise(NodeId id, PaddedDims* dims) {
+    if (ir::IsAssertion(g_->node(id))) MaskWithZeros(id, 0);
     const std::vector<NodeId> inputs = g_->node(id).inputs;
     RONDO_RETURN_IF_ERROR(Join(inputs, 0, b_.shape(id).rank, dims));
     for (size_t d = 0; d < dims->size(); ++d) {
@@ -500,8 +501,8 @@ class PaddingMasker {
            });
   }
 
-  // Places that padding says are 0, which is always there.
-  void MaskIndex(NodeId id, size_t slot) {
+  // What padding says is 0: a place that is always there, a finite number.
+  void MaskWithZeros(NodeId id, size_t slot) {
     if (g_->node(g_->BaseOf(input(id, slot))).op == Op::kIota) return;  // a position, wherever it stands
     for (int d = 0; d < b_.shape(id).rank; ++d) {
       const PaddedDim dim = dims_of(input(id, slot))[static_cast<size_t>(d)];
@@ -514,7 +515,7 @@ class PaddingMasker {
     const std::vector<ir::IndexedDim> indices = g_->node(id).As<ir::IndexedAttrs>().dims;
     for (size_t k = 0; k < indices.size(); ++k) {
       const NodeId data = input(id, 0);
-      if (indices[k].fault) MaskIndex(id, first + k);
+      if (indices[k].fault) MaskWithZeros(id, first + k);
       PaddedDims dims = dims_of(data);
       if (AxesIndexed(data, indices[k], &dims).empty()) continue;
       const std::optional<PaddedAxis> axis = AxisIndexed(data, indices[k]);

@@ -274,6 +274,11 @@ NodeId Builder::Unary(TapeOp op, NodeId x, int64_t immediate) {
   return Pointwise({op, immediate}, GivesBool(op) ? DType::kBool : dtype(x), {x});
 }
 
+NodeId Builder::AssertFinite(NodeId x, int64_t number) {
+  if (faults_where_ != kNoNode) x = Select(faults_where_, x, Scalar(dtype(x), 0));
+  return Unary(TapeOp::kAssertFinite, x, number);
+}
+
 NodeId Builder::Binary(TapeOp op, NodeId a, NodeId b) {
   return Pointwise({op, 0}, GivesBool(op) ? DType::kBool : dtype(a), {a, b});
 }

@@ -80,6 +80,8 @@ class Builder {
 
   // Pointwise, with numpy broadcasting; dtypes of a and b must be equal. Comparisons give bool.
   NodeId Unary(TapeOp op, NodeId x, int64_t immediate = 0);
+  // x, asserted to be finite where faults count (FaultOnlyWhere).
+  NodeId AssertFinite(NodeId x, int64_t number);
   NodeId Binary(TapeOp op, NodeId a, NodeId b);
   NodeId Select(NodeId condition, NodeId a, NodeId b);
   NodeId Cast(NodeId x, DType dtype);

@@ -58,6 +58,13 @@ Data EvalPointwise(const Node& node, const Values& in) {
   return ConstantData::Own(node.dtype, node.shape, std::move(bytes));
 }
 
+bool IsFinite(const ConstantData& data) {
+  for (int64_t i = 0; i < data.shape.elements(); ++i) {
+    if (!std::isfinite(scalar::Load<double>(data.dtype, data.bytes.data(), i))) return false;
+  }
+  return true;
+}
+
 Data EvalIota(const Node& node) {
   std::vector<int64_t> values(static_cast<size_t>(node.shape.elements()));
   View view = DenseView(node.shape);
@@ -294,7 +301,12 @@ Result<Data> EvaluateNode(const Node& node, const Values& given) {
       return Status::Error(Code::kInvalidArgument, "input %%%d has no value of its own", node.id);
     case Op::kConstant: return WithBytes(node.As<ConstantAttrs>().data);
     case Op::kView: return EvalView(node, *in[0]);
-    case Op::kPointwise: return EvalPointwise(node, in);
+    case Op::kPointwise: {
+      Data value = EvalPointwise(node, in);
+      if (IsAssertion(node) && !IsFinite(*value))
+        return Status::Error(Code::kOutOfRange, "%%%d is not finite", node.id);
+      return value;
+    }
     case Op::kIota: return EvalIota(node);
     case Op::kReduce:
       return WithType(in[0]->dtype, [&](auto t) { return EvalReduceAs<decltype(t)>(node, *in[0]); });

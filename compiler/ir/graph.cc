@@ -183,7 +183,12 @@ std::vector<NodeId> Graph::TopologicalOrder() const {
   return order;
 }
 
+bool IsAssertion(const Node& node) {
+  return node.op == Op::kPointwise && node.As<PointwiseAttrs>().op == TapeOp::kAssertFinite;
+}
+
 bool HasEffect(const Node& node) {
+  if (IsAssertion(node)) return true;
   if (node.op == Op::kCollective) return node.As<CollectiveAttrs>().op == CollectiveOp::kSend;
   return node.op == Op::kCall && node.As<CallAttrs>().info->side_effects;
 }

@@ -98,8 +98,9 @@ struct ConstantAttrs {
 struct ViewAttrs {
   View view;
 };
-// `op` is one of the unary, binary and ternary TapeOps. For kCast the node's dtype is the target. `immediate`
-// is TapeInst::imm.i (kIsInf's mask). Comparisons and tests give kBool. Floats compute in the tape type of
+// `op` is one of the unary, binary and ternary TapeOps, or kAssertFinite, which gives its input. For kCast
+// the node's dtype is the target. `immediate` is TapeInst::imm.i (kIsInf's mask; of kAssertFinite: the
+// assertion's number in the model). Comparisons and tests give kBool. Floats compute in the tape type of
 // their dtype and round to it once per node.
 struct PointwiseAttrs {
   TapeOp op = TapeOp::kAdd;
@@ -419,7 +420,10 @@ bool MayShareKernel(const Node& a, const Node& b);
 // Whether it is a matmul, a convolution or attention.
 inline bool IsContraction(Op op) { return op == Op::kMatMul || op == Op::kConv || op == Op::kAttention; }
 
-// Whether a node runs even if nothing reads it: calls with side effects, sends.
+// Whether it is a kPointwise of kAssertFinite: its input, which the run finds to be finite or ends with an
+// error.
+bool IsAssertion(const Node& node);
+// Whether a node runs even if nothing reads it: assertions, calls with side effects, sends.
 bool HasEffect(const Node& node);
 
 // Whether it is a kIndexedWrite that combines all updates into its only element, an f32, by maximum or

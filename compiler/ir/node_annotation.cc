@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kValue = "value:", kRegion = "region:", kOn = ":deterministic";
 
 bool IsKey(std::string_view text) {
-  return IsOrder(text) ||
+  return IsOrder(text) || text == kAssertKey ||
          std::find(std::begin(kBindingKeys), std::end(kBindingKeys), text) != std::end(kBindingKeys);
 }
 
@@ -20,7 +20,8 @@ struct Values {
   std::string_view key;
   std::initializer_list<std::string_view> values;
 };
-const Values kValues[] = {{"deterministic", {"on"}},
+const Values kValues[] = {{kAssertKey, {"finite"}},
+                          {"deterministic", {"on"}},
                           {"fuse", {"off"}},
                           {"graph", {"off"}},
                           {"keep", {"together"}},

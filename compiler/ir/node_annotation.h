@@ -59,6 +59,9 @@ bool IsChoice(std::string_view key);
 inline constexpr char kSampleValue[] = "--sample";
 // Whether it is a user's: what a pass says does not bind.
 bool Binds(std::string_view key, std::string_view value);
+// Asserts by value: every element of the node's outputs, where they are of floats, is finite. It does not
+// bind: an IR node of its own checks (ir::IsAssertion).
+inline constexpr char kAssertKey[] = "assert";
 // On an IR node: the places that hold it, outermost first (compiler/ir/region.h).
 inline constexpr char kRegionKey[] = "region";
 // On an IR node with `fuse: off`: the number of the ONNX node whose pieces its kernel may compute, and no

@@ -90,7 +90,8 @@ class Finder {
   // Whether the node's op and annotations allow a cut, and it is not cut yet.
   bool MayBeCut(NodeId id) const {
     const Node& node = g_.node(id);
-    if (shardings_.cut[At(id)] || IsBound(node) || ir::HasEffect(node)) return false;
+    if (shardings_.cut[At(id)] || IsBound(node)) return false;
+    if (ir::HasEffect(node) && !ir::IsAssertion(node)) return false;
     return node.op != Op::kInput && node.op != Op::kConstant &&
            (node.op != Op::kCollective || chosen_[At(id)]);
   }

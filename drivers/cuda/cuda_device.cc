@@ -226,6 +226,7 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
   if (module->kernels == nullptr || !module->handles.Reserve(code.codes.size()))
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for %zu kernels", index_,
                          plan.kernels.size());
+  module->plan = &plan;
   module->num_kernels = plan.kernels.size();
   for (size_t c = 0; c < code.codes.size() && status.ok(); ++c) {
     ModuleHandle handle = nullptr;
@@ -334,7 +335,9 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
   if (k.matmul != nullptr) return LaunchMatmul(k.matmul.get(), addresses, s, step);
   Use use(*this);
   // The stream that launches a graph reports the graph's faults.
-  FaultRecord* const faults = s->recording != nullptr ? s->recording->origin->faults : s->faults;
+  CudaStream* const reporting = s->recording != nullptr ? s->recording->origin : s;
+  FaultRecord* const faults = reporting->faults;
+  reporting->plan = m->plan;
   LaunchParams params;
   RONDO_RETURN_IF_ERROR(params.Build(api_, addresses.subspan(0, k.params), k.tensor_maps, faults, step));
   LaunchAttribute dependent;

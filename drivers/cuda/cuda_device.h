@@ -59,6 +59,7 @@ struct CudaKernel {
 };
 
 struct CudaModule {
+  const PlanData* plan = nullptr;
   Arena arena;
   GrowingList<ModuleHandle> handles;      // one for each code of the plan's module
   std::unique_ptr<CudaKernel[]> kernels;  // one for each kernel of the plan
@@ -117,7 +118,9 @@ struct CudaStream {
   CudaRecording* recording = nullptr;  // null: not recording
   Status fault;                        // of a custom op, since the last Synchronize
   uint32_t fault_step = 0;
-  bool after_kernel = false;  // the recording's last node on this stream is a kernel
+  const PlanData* plan = nullptr;     // whose kernels it launches
+  uint32_t failed_assertion = kNone;  // of the last error that Synchronize returned
+  bool after_kernel = false;          // the recording's last node on this stream is a kernel
   std::unique_ptr<Staging> staging;
   HeldCollective held;     // enqueued before everything that follows
   bool has_graph = false;  // a graph was launched since the stream was last known to be idle
@@ -215,6 +218,7 @@ class CudaDevice final : public Device {
   Status Record(Event* event, Stream* stream) override;
   Status Wait(Event* event, Stream* stream) override;
   Status Synchronize(Stream* stream, uint32_t* failed_step) override;
+  uint32_t FailedAssertion(const Stream* stream) const override;
   Status Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses, Stream* stream,
                 uint32_t step) override;
   Status Call(Module* module, uint32_t op, Span<const DeviceAddress> addresses, Stream* stream,

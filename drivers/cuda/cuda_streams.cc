@@ -149,6 +149,7 @@ Status CudaDevice::Wait(Event* event, Stream* stream) {
 Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
   CudaStream* s = ToCuda(stream);
   *failed_step = kNone;
+  s->failed_assertion = kNone;
   {
     Use use(*this);
     RONDO_RETURN_IF_ERROR(s->staging != nullptr
@@ -164,9 +165,18 @@ Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
   FaultRecord fault = *s->faults;
   std::memset(s->faults, 0, sizeof(FaultRecord));
   *failed_step = static_cast<uint32_t>(fault.step);
-  if (fault.taken != 1) return CollectiveFault(fault);
+  if (fault.taken == kAssertFault) {
+    s->failed_assertion = static_cast<uint32_t>(fault.value);
+    const auto sign = static_cast<double>(static_cast<int64_t>(fault.extent));
+    return NotFinite(*s->plan, *failed_step, s->failed_assertion, sign / 0.0);
+  }
+  if (fault.taken != kIndexFault) return CollectiveFault(fault);
   return Status::Error(Code::kOutOfRange, "index %lld is out of range: it must be within 0 to %lld",
                        static_cast<long long>(fault.value), static_cast<long long>(fault.extent) - 1);
+}
+
+uint32_t CudaDevice::FailedAssertion(const Stream* stream) const {
+  return reinterpret_cast<const CudaStream*>(stream)->failed_assertion;
 }
 
 }  // namespace rondo::cuda

@@ -264,6 +264,10 @@ Status HostDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
   return ToHost(stream)->TakeFault(failed_step);
 }
 
+uint32_t HostDevice::FailedAssertion(const Stream* stream) const {
+  return reinterpret_cast<const HostStream*>(stream)->failed_assertion();
+}
+
 Status HostDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses,
                           Stream* stream, uint32_t step) {
   const KernelProgram* program = ToHost(module)->kernel(kernel);

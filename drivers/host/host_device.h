@@ -47,6 +47,7 @@ class HostDevice final : public Device {
   // A stream that waits for an event of a recording joins the recording until it ends.
   Status Wait(Event* event, Stream* stream) override;
   Status Synchronize(Stream* stream, uint32_t* failed_step) override;
+  uint32_t FailedAssertion(const Stream* stream) const override;
 
   Status Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses, Stream* stream,
                 uint32_t step) override;

@@ -78,6 +78,7 @@ Status HostModule::Build(const PlanData& plan, const Engine& engine, const Shari
         kernels[k].scratch_bytes = parts[p]->scratch_bytes;
       }
     }
+    kernels[k].plan = &plan;
     kernels[k].num_params = kernel.num_params;
     kernels[k].parts = parts;
   }

@@ -11,6 +11,7 @@
 namespace rondo::host {
 
 struct KernelProgram {
+  const PlanData* plan = nullptr;
   uint32_t num_params = 0;
   int64_t scratch_bytes = 0;  // for each worker of a launch
   Span<const PartProgram* const> parts;

@@ -6,15 +6,6 @@
 namespace rondo::host {
 namespace {
 
-// Calls f(tape) for every tape of the part.
-template <typename F>
-void ForEachTape(const Part& part, F f) {
-  f(part.prologue);
-  f(part.body);
-  f(part.epilogue);
-  for (const Stage& stage : part.stages) f(stage.tape);
-}
-
 // Calls f(strides) for every linear function of the loops that the part evaluates.
 template <typename F>
 void ForEachLinear(const Part& part, F f) {

@@ -110,13 +110,15 @@ struct PartProgram {
   TakeRangeFn take_range = nullptr;
 };
 
-// An index that was out of range.
+// An index that was out of range, or an assertion that failed.
 struct HostFault {
   uint32_t step = 0;
-  uint32_t kernel = 0;   // index in the plan
-  uint32_t operand = 0;  // of its part: the operand that uses the index
-  int64_t value = 0;     // the index
-  int64_t extent = 0;    // its limit
+  uint32_t kernel = 0;     // index in the plan
+  uint32_t operand = 0;    // of its part: the operand that uses the index
+  int64_t value = 0;       // the index
+  int64_t extent = 0;      // its limit
+  int64_t assertion = -1;  // which of the kernel's assertions failed; -1: it is an index
+  double seen = 0;         // by that: the number that is not finite
 };
 
 // The first fault of a stream since the last Synchronize.

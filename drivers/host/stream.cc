@@ -69,6 +69,7 @@ Status HostStream::Reserve(int64_t bytes) {
 
 void HostStream::Launch(const KernelProgram& kernel, uint32_t index, const DeviceAddress* addresses,
                         uint32_t step) {
+  plan_ = kernel.plan;
   Launching launching;
   launching.worker.addresses = addresses;
   launching.worker.fault = &fault_;
@@ -170,6 +171,7 @@ void HostStream::ReplayInRandomOrder(HostGraph* graph) {
 }
 
 Status HostStream::TakeFault(uint32_t* failed_step) {
+  failed_assertion_ = kNone;
   if (!error_.ok()) {
     const Status error = error_;
     error_ = Status();
@@ -181,6 +183,10 @@ Status HostStream::TakeFault(uint32_t* failed_step) {
   const HostFault fault = fault_.fault;
   fault_.state.store(0);
   if (failed_step != nullptr) *failed_step = fault.step;
+  if (fault.assertion >= 0) {
+    failed_assertion_ = static_cast<uint32_t>(fault.assertion);
+    return NotFinite(*plan_, fault.step, failed_assertion_, fault.seen);
+  }
   return Status::Error(Code::kOutOfRange, "index %lld of operand %u of kernel %u is outside [0, %lld)",
                        static_cast<long long>(fault.value), fault.operand, fault.kernel,
                        static_cast<long long>(fault.extent));

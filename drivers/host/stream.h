@@ -105,6 +105,8 @@ class HostStream {
   void Replay(HostGraph* graph);
   // The first fault since the last call.
   Status TakeFault(uint32_t* failed_step);
+  // Of the last fault taken; kNone: it was none of an assertion.
+  uint32_t failed_assertion() const { return failed_assertion_; }
 
   HostGraph* recording = nullptr;
   GrowingList<uint32_t> last;  // of the recording: the entries that must precede the next one
@@ -129,10 +131,12 @@ class HostStream {
   char* scratch_ = nullptr;    // for all workers of one launch
   int64_t scratch_bytes_ = 0;  // of one worker
   FaultCell fault_;
+  const PlanData* plan_ = nullptr;  // whose kernels it launches
   StopSignal never_;
   StopSignal* stop_ = &never_;
   Status error_;  // of a collective or a custom op, injected, or from the signal
   uint32_t error_step_ = kNone;
+  uint32_t failed_assertion_ = kNone;
 };
 
 }  // namespace rondo::host

@@ -7,12 +7,16 @@
 
 namespace rondo::cuda {
 
-// The first index out of range that a kernel met: whether there was one, in which step, the index, and the
-// extent that it should have been below. The cuda driver's small collectives have other uses for it
+// The first fault of a run: what it is (0: there is none), its step, and by what it is,
+// - kIndexFault: the index, and the extent that it should have been below;
+// - kAssertFault: which of the kernel's assertions failed, and whether it met NaN (0), infinity or -infinity
+//   (1, -1).
+// The cuda driver's small collectives have other uses for it
 // (drivers/cuda/peer_collectives/exchange_layout.h).
 struct FaultRecord {
   unsigned long long taken, step, value, extent;
 };
+enum : unsigned { kIndexFault = 1, kAssertFault = 4 };
 
 // A CUtensorMap: how a kernel sees memory that TMA cuts boxes from. CUDA 12 aligns it to 64 bytes.
 struct alignas(64) TensorMapParam {

@@ -111,6 +111,8 @@ Status TapeVerifier::Effect(const TapeInst& inst) {
     }
     case TapeOp::kCombineMax:
     case TapeOp::kCombineMin: return Combine(inst, type);
+    case TapeOp::kAssertFinite:
+      return type == TapeType::kI64 ? RONDO_BROKEN("register %u is not of its type", inst.a) : Status::Ok();
     case TapeOp::kYield:
       if (!May(kMayYield)) return RONDO_BROKEN("only a prologue yields");
       if (yielded_) return RONDO_BROKEN("yields twice");

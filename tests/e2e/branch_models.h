@@ -52,12 +52,16 @@ inline Branch Of(const std::string& op, const std::vector<std::string>& inputs, 
 }
 
 // On a GPU's driver, or on the host.
-inline std::unique_ptr<LiveModel> Live(const ModelMaker& m, Driver* gpu = nullptr) {
+inline std::unique_ptr<LiveModel> Live(const ModelMaker& m, Driver* gpu = nullptr,
+                                       const std::vector<NodeAnnotation>& annotations = {},
+                                       Precision precision = Precision::kF32) {
   static const TemporaryFolder folder;
   static int made = 0;
   CompileOptions options;
   options.models = {{"main", folder.File("m" + std::to_string(++made) + ".onnx")}};
   std::ofstream(options.models[0].path, std::ios::binary) << m.proto.SerializeAsString();
+  options.annotations = annotations;
+  options.precision = precision;
   if (gpu == nullptr) return std::make_unique<LiveModel>(options, HostOptions());
   options.targets = *ParseTargets("cuda:sm_90a");
   return std::make_unique<LiveModel>(options, *gpu);

@@ -153,10 +153,10 @@ class RandomProgram {
     }
     values_.push_back(to);
     if (plain == nullptr || choice.second % 5 != 0) return;
-    const char* const kinds[][2] = {{"fuse", "off"},     {"graph", "off"},        {"stream", "1"},
-                                    {"stream", "2"},     {"matmul", "generated"}, {"deterministic", "on"},
-                                    {"precision", "f32"}};
-    const auto& kind = kinds[choice.first % (plain->op_type() == "MatMul" ? 7 : 4)];
+    const char* const kinds[][2] = {{"fuse", "off"},         {"graph", "off"},     {"stream", "1"},
+                                    {"stream", "2"},         {"assert", "finite"}, {"matmul", "generated"},
+                                    {"deterministic", "on"}, {"precision", "f32"}};
+    const auto& kind = kinds[choice.first % (plain->op_type() == "MatMul" ? 8 : 5)];
     said_.push_back({plain->name(), plain->op_type() + " \"" + plain->name() + "\"", kind[0], kind[1]});
   }
 
@@ -214,6 +214,11 @@ void ExpectSeen(const PlanData& plan, const Said& said) {
   const Program& program = plan.programs[0];
   const std::vector<uint32_t> steps = ValueNames(plan).Steps(0, said.label);
   ASSERT_FALSE(steps.empty());
+  const std::vector<AssertionNote> notes = AssertionsOf(plan, program);
+  const auto is_of = [&](const AssertionNote& note) {
+    return note.node == said.label && Asserting(plan, program.steps[note.step], note.assertion) != nullptr;
+  };
+  EXPECT_TRUE(said.key != "assert" || std::any_of(notes.begin(), notes.end(), is_of));
   for (uint32_t s : steps) {
     const Step& step = program.steps[s];
     if (said.key == "stream") {

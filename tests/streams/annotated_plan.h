@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "formats/plan/assertion_note.h"
 #include "formats/plan/region_note.h"
 
 namespace rondo {
@@ -39,16 +40,37 @@ inline std::vector<uint32_t> StepsOf(const PlanData& plan, const std::string& no
   return steps;
 }
 
+// The instruction that is assertion `number` of the step's kernel; null: there is none.
+inline const TapeInst* Asserting(const PlanData& plan, const Step& step, uint32_t number) {
+  const TapeInst* found = nullptr;
+  for (const Part& part : step.kernel == kNone ? Span<const Part>() : plan.kernels[step.kernel].parts) {
+    ForEachTape(part, [&](const Tape& tape) {
+      for (const TapeInst& inst : tape) {
+        if (inst.op == TapeOp::kAssertFinite && inst.imm.i == number) found = &inst;
+      }
+    });
+  }
+  return found;
+}
+
 // What contradicts that the annotation holds of the node that it names, in every program; "" if nothing does.
 // Streams are counted as the plan numbers them: `stream=0`, and any other.
 inline std::string WhyItDoesNotHold(const PlanData& plan, const NodeAnnotation& annotation) {
   bool runs = false;
   for (size_t p = 0; p < plan.programs.size(); ++p) {
     const Program& program = plan.programs[p];
+    const std::vector<AssertionNote> notes = AssertionsOf(plan, program);
+    const auto is_of = [&](const AssertionNote& note) {
+      const TapeInst* const inst = Asserting(plan, program.steps[note.step], note.assertion);
+      return note.node.ends_with(" \"" + annotation.node + "\"") && inst != nullptr;
+    };
+    if (annotation.key == "assert" && std::none_of(notes.begin(), notes.end(), is_of))
+      return "no step asserts " + annotation.node;
     for (uint32_t i : StepsOf(plan, annotation.node, p)) {
       runs = true;
       const Step& step = program.steps[i];
       const std::vector<std::string> nodes = NodesOf(plan, step);
+      if (annotation.key == "assert") continue;
       const std::string where = "step " + std::to_string(i) + " of " + annotation.node;
       if (annotation.key == "fuse" && nodes.size() != 1)
         return where + " computes " + nodes[0] + ", " + nodes[1];

@@ -51,9 +51,9 @@ class RandomModel {
     for (int i = 0; i < count; ++i) {
       NodeAnnotation one;
       one.node = names_[rng_() % names_.size()];
-      const uint32_t kind = rng_() % 4;
-      one.key = kind < 2 ? "fuse" : kind == 2 ? "stream" : "graph";
-      one.value = kind == 2 ? std::to_string(1 + rng_() % 2) : "off";
+      const uint32_t kind = rng_() % 5;
+      one.key = kind < 2 ? "fuse" : kind == 2 ? "stream" : kind == 3 ? "graph" : "assert";
+      one.value = kind == 2 ? std::to_string(1 + rng_() % 2) : kind == 4 ? "finite" : "off";
       if (known.emplace(one.node, one.key).second) annotations.push_back(one);
     }
     if (rng_() % 2 == 0) AddRegions(&annotations);

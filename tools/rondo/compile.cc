@@ -270,8 +270,8 @@ class CompileCommand : public Command {
         .Group("Single nodes")
         .Texts("--annotate", &annotations_,
                "how an ONNX node runs: stream=N, fuse=off, graph=off, matmul=library|generated, "
-               "precision=f32|tf32|f16|bf16, deterministic, region=NAME, keep=together, after=NODES or "
-               "needs=NODES. "
+               "precision=f32|tf32|f16|bf16, deterministic, assert=finite, region=NAME, keep=together, "
+               "after=NODES or needs=NODES. "
                "NODE is a name, value:NAME (the node of that output), region:NAME or a pattern with *. It "
                "holds or is refused; "
                "tools/docs/annotations.md says more",

@@ -2,6 +2,7 @@
 
 #include "core/custom_op.h"
 #include "formats/machine_code/architecture.h"
+#include "formats/plan/assertion_note.h"
 #include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
 #include "formats/plan/plan_timeline.h"
@@ -158,6 +159,9 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
                        {"first_step", note.first_step},
                        {"last_step", note.last_step}});
   }
+  Json assertions = Json::array();
+  for (const AssertionNote& note : AssertionsOf(plan, program))
+    assertions.push_back({{"step", note.step}, {"finite", note.value}, {"node", note.node}});
   for (const Partition& partition : program.partitions) {
     partitions.push_back({{"device", partition.device},
                           {"first_step", partition.first_step},
@@ -221,6 +225,7 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
           {"events", program.num_events},
           {"partitions", partitions},
           {"regions", regions},
+          {"assertions", assertions},
           {"sync_points", points},
           {"overlaps", overlaps},
           {"beside_collectives", beside},

@@ -6,6 +6,7 @@
 
 #include "core/custom_op.h"
 #include "formats/machine_code/architecture.h"
+#include "formats/plan/assertion_note.h"
 #include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
 #include "formats/plan/part_name.h"
@@ -203,6 +204,16 @@ Section Regions(const PlanData& plan, const Program& program) {
         {note.region, Number(note.place), Number(program.steps[note.first_step].device),
          Printf("%u to %u", note.first_step, note.last_step), Number(kernels.size()), Number(own.size())});
   }
+  return section;
+}
+
+Section Assertions(const PlanData& plan, const Program& program) {
+  Section section;
+  section.title = Printf("Program %s: assertions", std::string(program.name).c_str());
+  section.table.head = {"step", "device", "finite", "source node"};
+  for (const AssertionNote& note : AssertionsOf(plan, program))
+    section.table.rows.push_back(
+        {Number(note.step), Number(program.steps[note.step].device), note.value, note.node});
   return section;
 }
 
@@ -493,6 +504,8 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
       report.sections.push_back(std::move(copies));
     if (Section regions = Regions(plan, program); !regions.table.rows.empty())
       report.sections.push_back(std::move(regions));
+    if (Section assertions = Assertions(plan, program); !assertions.table.rows.empty())
+      report.sections.push_back(std::move(assertions));
     if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
     if (Section gathers = GatherSection(plan, program); !gathers.table.rows.empty())
       report.sections.push_back(std::move(gathers));

@@ -184,6 +184,10 @@ std::string PartWriter::WriteTape(Tape tape, const std::string& prefix) {
       case TapeOp::kCombineMin: Line(CombinedShare(inst) + " = " + CombinedText(inst, a) + ";"); break;
       case TapeOp::kYield: yielded = a; break;
       case TapeOp::kSetScalar: Line("s" + Text(inst.arg) + scope.row + " = " + a + ";"); break;
+      case TapeOp::kAssertFinite:
+        Include("fault");
+        Line("assert_finite(" + a + ", faults, step, " + IntText(inst.imm.i) + ");");
+        break;
       case TapeOp::kKeep: Line("kept" + Text(inst.arg) + "[" + scope.kept + "] = " + a + ";"); break;
       case TapeOp::kReduceSum:
       case TapeOp::kReduceProd:

@@ -47,6 +47,14 @@ static inline bool Stopped(Worker& w) {
   return __builtin_expect(word < StopSignal::kNever, 0) && StopNow(w);
 }
 
+// Remembers the first fault of the launch's stream.
+static inline void Report(Worker& w, const HostFault& fault) {
+  int none = 0;
+  if (!w.fault->state.compare_exchange_strong(none, 1)) return;
+  w.fault->fault = fault;
+  w.fault->state.store(2);
+}
+
 // ------------------------------------------------------------------------------- operands (access.cc)
 
 enum class Presence { kAll, kNone, kSome };

@@ -16,12 +16,8 @@ Level LevelAt(const Worker& w, int depth) {
           reinterpret_cast<uint8_t*>(at + kLanes * 16)};
 }
 
-// Remembers the first fault of the launch's stream.
-void Report(Worker& w, const Access& a, const IndexTerm& term, int64_t value) {
-  int none = 0;
-  if (!w.fault->state.compare_exchange_strong(none, 1)) return;
-  w.fault->fault = {w.step, w.kernel, a.operand, value, term.extent};
-  w.fault->state.store(2);
+void ReportIndex(Worker& w, const Access& a, const IndexTerm& term, int64_t value) {
+  Report(w, {w.step, w.kernel, a.operand, value, term.extent});
 }
 
 // Whether v is in range, after wrapping.
@@ -130,7 +126,7 @@ Presence Locate(const Access& a, Worker& w, const int64_t* pos, int n, int depth
       if (!InRange(term, &v)) {
         bool any = presence == Presence::kAll;
         for (int i = 0; i < n && !any; ++i) any = level.mask[i] != 0;
-        if (any && term.fault) Report(w, a, term, met);
+        if (any && term.fault) ReportIndex(w, a, term, met);
         return Presence::kNone;
       }
       *base += term.stride * v;
@@ -145,7 +141,7 @@ Presence Locate(const Access& a, Worker& w, const int64_t* pos, int n, int depth
         level.offsets[i] += term.stride * v;
       } else {
         level.mask[i] = 0;
-        if (term.fault) Report(w, a, term, met);
+        if (term.fault) ReportIndex(w, a, term, met);
       }
     }
   }

@@ -56,6 +56,18 @@ void CombineLanes(TapeOp op, const float* x, int n, char* to) {
   }
 }
 
+// Reports the first lane that is not finite.
+template <typename T>
+void AssertFinite(const Inst& inst, Worker& w, const char* from, int n) {
+  const T* const x = reinterpret_cast<const T*>(from);
+  int bad = 0;
+  for (int i = 0; i < n; ++i) bad |= x[i] - x[i] != 0;
+  if (__builtin_expect(bad == 0, 1)) return;
+  int first = 0;
+  while (x[first] - x[first] == 0) ++first;
+  Report(w, {w.step, w.kernel, 0, 0, 0, inst.imm.i, static_cast<double>(x[first])});
+}
+
 }  // namespace
 
 void BeginTape(const Program& program, Worker& w) {
@@ -147,6 +159,10 @@ void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n
       case InstKind::kCombine:
         CombineLanes(inst->op, reinterpret_cast<const float*>(a), n,
                      Pointer(*inst->access, w, BaseOf(*inst->access, pos)));
+        break;
+      case InstKind::kAssert:
+        inst->of == TapeType::kF32 ? AssertFinite<float>(*inst, w, a, n)
+                                   : AssertFinite<double>(*inst, w, a, n);
         break;
       case InstKind::kYield: break;
     }

@@ -269,6 +269,7 @@ Status BuildInst(PartContext& c, const TapeInst& in, const GrowingList<TapeInst>
     case TapeOp::kYield: out->kind = InstKind::kYield; return Status::Ok();
     case TapeOp::kSetScalar: out->kind = InstKind::kSetScalar; return Status::Ok();
     case TapeOp::kKeep: out->kind = InstKind::kKeep; return Status::Ok();
+    case TapeOp::kAssertFinite: out->kind = InstKind::kAssert; return Status::Ok();
     default: break;
   }
   if (Reduces(in.op)) {

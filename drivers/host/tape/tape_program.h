@@ -105,6 +105,7 @@ enum class InstKind : uint8_t {
   kReduce,
   kReduceArg,
   kCombine,  // kCombineMax, kCombineMin: into one element, with other threads
+  kAssert,   // kAssertFinite
 };
 
 struct Inst {

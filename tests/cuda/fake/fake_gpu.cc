@@ -91,7 +91,9 @@ int FakeGpu::Run(uint32_t kernel, const std::vector<uint64_t>& params) {
   uint32_t failed = 0;
   if (status.ok()) status = device_->Synchronize(stream_, &failed);
   auto* faults = reinterpret_cast<cuda::FaultRecord*>(params[count]);
-  if (!status.ok() && faults->taken == 0) *faults = {1, step, ~0ull, 1};
+  const uint32_t assertion = device_->FailedAssertion(stream_);
+  if (assertion != kNone && faults->taken == 0) *faults = {cuda::kAssertFault, step, assertion, 0};
+  if (!status.ok() && faults->taken == 0) *faults = {cuda::kIndexFault, step, ~0ull, 1};
   return 0;
 }
 

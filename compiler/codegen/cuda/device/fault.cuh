@@ -4,15 +4,23 @@
 
 #include "compiler/codegen/cuda/device/types.cuh"
 
-// An index of `value` where [0, extent) are allowed.
+// An index of `value` where [0, extent) are allowed, unless `what` is another fault.
 // The first fault of a run is kept.
-DEV void fault(FaultRecord* record, u32 step, i64 value, i64 extent) {
-  if (atomicCAS_system(&record->taken, 0ull, 1ull) == 0ull) {
+DEV void fault(FaultRecord* record, u32 step, i64 value, i64 extent, u64 what = ::rondo::cuda::kIndexFault) {
+  if (atomicCAS_system(&record->taken, 0ull, what) == 0ull) {
     record->step = step;
     record->value = (u64)value;
     record->extent = (u64)extent;
     __threadfence_system();
   }
+}
+
+// Assertion `number` of the kernel: x is finite. Where all elements of a tensor are not, most threads see
+// that one has said so: a read is quicker than an atomic operation on the host's memory.
+template <typename T>
+DEV void assert_finite(T x, FaultRecord* record, u32 step, i64 number) {
+  if (x - x == 0 || *(volatile unsigned long long*)&record->taken != 0) return;
+  fault(record, step, number, x != x ? 0 : x > 0 ? 1 : -1, ::rondo::cuda::kAssertFault);
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FAULT_CUH_
