@@ -164,7 +164,8 @@ TEST(CollectivesInFlight, ScheduledBesideComputeTheyGiveTheSame) {
 double MeasuredEnd(const LoweredProgram& program, uint32_t devices, const CostModel& costs, double slower,
                    double enough) {
   TimedDevices timed(devices, OpTimes(costs, program), slower);
-  Live live(Emit(program, devices, PlannedFor::kAnyTiming).plan, timed.driver());
+  const EmittedPlan emitted = Emit(program, devices, PlannedFor::kAnyTiming);  // outlives the session
+  Live live(emitted.plan, timed.driver());
   double shortest = 1e30;
   for (int run = 0; run < 3 || (shortest > enough && run < 30); ++run) {
     const auto begin = std::chrono::steady_clock::now();
@@ -184,6 +185,7 @@ TEST(CollectivesInFlight, RunsTakeAsLongAsEstimated) {
     LoweredProgram program = Synchronous(RandomProgram(seed, {1, 2, 40}));
     OverlapOptions options;
     options.costs = CostModelOf(true, 2);
+    options.costs.taken = 0;  // here collectives take nothing from compute
     options.budget = 10;
     const LoweredProgram given = program;
     const OverlapReport report = OverlapCollectives(&program, options);
