@@ -269,7 +269,7 @@ Result<Data> EvalPackedMatMul(const Node& node, const Values& in) {
 }  // namespace
 
 bool SpendOnFolding(const Graph& graph, const Node& node, int64_t bytes) {
-  constexpr int64_t kOtherWork = 16;
+  constexpr int64_t kOtherWork = 16, kTapWork = 4;  // in multiplications of a matmul
   // The sizes come from a model: a product that overflows exceeds every limit.
   const auto times = [](int64_t a, int64_t b) {
     int64_t product;
@@ -281,7 +281,8 @@ bool SpendOnFolding(const Graph& graph, const Node& node, int64_t bytes) {
     work = std::max(work, times(kOtherWork, shape(i).elements()));
   if (node.op == Op::kMatMul) work = times(node.shape.elements(), shape(0)[shape(0).rank - 1] + 1);
   if (node.op == Op::kConv)
-    work = times(node.shape.elements(), shape(1).elements() / std::max<int64_t>(shape(1)[0], 1) + 1);
+    work = times(times(kTapWork, node.shape.elements()),
+                 shape(1).elements() / std::max<int64_t>(shape(1)[0], 1) + 1);
   if (node.op == Op::kPool) {
     for (int64_t extent : node.As<PoolAttrs>().kernel) work = times(work, extent);
   }
