@@ -46,6 +46,12 @@ struct PartContext {
   }
 };
 
+// The registers of each of so many threads on a multiprocessor: allocated to four warps at a time, in eights.
+constexpr int64_t RegistersOfThread(int64_t threads) {
+  constexpr int64_t kRegisters = 65536, kMost = 255;
+  return std::min(kMost, kRegisters / ((threads + 127) / 128 * 128) / 8 * 8);
+}
+
 // How a part's blocks are launched.
 struct PartLaunch {
   uint32_t blocks = 1;

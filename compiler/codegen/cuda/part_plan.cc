@@ -95,22 +95,16 @@ void PutStreamsFirst(const PartContext& context, std::vector<KernelCandidate>* c
   }
 }
 
-// The registers that each thread has in blocks of so many threads: they are allocated to four warps at a
-// time, in eights.
-uint32_t RegistersOf(uint32_t threads) {
-  constexpr uint32_t kRegisters = 65536, kMost = 255;
-  return std::min(kMost, kRegisters / ((threads + 127) / 128 * 128) / 8 * 8);
-}
-
 // The parts of a kernel share one launch: its blocks have as many threads as the largest needs. Wider blocks
 // leave a thread fewer registers. ptxas refuses a wgmma instruction whose accumulators do not fit.
 BlockNeeds Together(const BlockNeeds& a, const BlockNeeds& b) {
   return {std::max({a.threads, b.threads, uint32_t{kCudaBlock}}), std::max(a.registers, b.registers)};
 }
 bool FitTogether(const BlockNeeds& a, const BlockNeeds& b) {
-  const uint32_t threads = Together(a, b).threads, registers = RegistersOf(threads);
+  const uint32_t threads = Together(a, b).threads;
   const auto fits = [&](const BlockNeeds& one) {
-    return one.registers <= registers || std::max(one.threads, uint32_t{kCudaBlock}) == threads;
+    return one.registers <= RegistersOfThread(threads) ||
+           std::max(one.threads, uint32_t{kCudaBlock}) == threads;
   };
   return fits(a) && fits(b);
 }

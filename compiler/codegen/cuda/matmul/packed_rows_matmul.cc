@@ -69,11 +69,7 @@ PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, b
   return matmul;
 }
 
-// The registers that a thread can have, and about how many it needs.
-int64_t RegistersOf(const PackedTiles& matmul) {
-  constexpr int64_t kRegisters = 65536, kMost = 255;
-  return std::min(kMost, kRegisters / ((matmul.threads() + 127) / 128 * 128) / 8 * 8);
-}
+// About how many registers a thread needs.
 int64_t RegistersNeeded(const PackedTiles& matmul) {
   const int64_t others = matmul.digits ? 66 : 50 + matmul.warp_tiles;
   const int64_t begun = matmul.digits ? 4 : 2;  // tiles whose accumulators are in flight
@@ -160,7 +156,7 @@ std::vector<KernelCandidate> CandidatesOf(VariantId variant, const PartContext& 
       const PackedTiles matmul = MatmulOf(context, problem, a_made, configuration);
       const bool shares = matmul.split_k * matmul.turns <= std::max(matmul.turns, matmul.steps());
       if (!shares || matmul.m % matmul.split_k != 0 || Stages(context, matmul) == 0) continue;
-      if (RegistersNeeded(matmul) > RegistersOf(matmul)) continue;
+      if (RegistersNeeded(matmul) > RegistersOfThread(matmul.threads())) continue;
       candidates.push_back({configuration,
                             AmongOthers(GpuTableOf(context.target), Cycles(context, problem, matmul)),
                             BlockNeeds{static_cast<uint32_t>(matmul.threads()),

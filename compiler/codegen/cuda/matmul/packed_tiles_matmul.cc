@@ -48,13 +48,11 @@ KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
   return configuration;
 }
 
-constexpr int64_t kRegisters = 65536, kMostRegisters = 255;  // of a multiprocessor, of a thread
+constexpr int64_t kRegisters = 65536;  // of a multiprocessor
 
 // Registers of each thread with `resident` blocks on a multiprocessor.
 int64_t RegistersOf(const PackedTiles& matmul, int64_t resident) {
-  // Registers are allocated for four warps at a time.
-  const int64_t threads = (matmul.threads() + 127) / 128 * 128 * resident;
-  return std::min(kMostRegisters, kRegisters / threads / 8 * 8);
+  return RegistersOfThread((matmul.threads() + 127) / 128 * 128 * resident);
 }
 // Approximate registers that a thread needs; with fewer, wgmma instructions wait for each other.
 int64_t RegistersNeeded(const PackedTiles& matmul) {
