@@ -151,8 +151,8 @@ typedef enum rondo_dtype {
   RONDO_E5M2 = 14
 } rondo_dtype;
 
-#define RONDO_MAX_RANK 12
-#define RONDO_PORT_DIMS 8
+#define RONDO_MAX_RANK 12 /* dims of a tensor, at most */
+#define RONDO_PORT_DIMS 8 /* of them in rondo_port::dims */
 
 typedef struct rondo_plan_options {
   size_t size;

@@ -148,10 +148,10 @@ Status WriteEntry(const Kernel& kernel, const std::vector<PartText>& parts, Kern
   return Status::Ok();
 }
 
-// Whether the kernel should be launched while the one before it still runs. Blocks launched then gather on
-// the few multiprocessors that are already free. Short ones gain by it. Maps and reductions with long blocks,
-// and with little shared memory, so that many fit on one multiprocessor, then leave the others idle: the
-// group norms of an image decoder took three times as long (tools/bench/results/peers.md).
+// Whether the kernel should be launched while the one before it still runs. A short kernel gains by it. A
+// long one may lose: its blocks gather on the few multiprocessors that are already free, if they have little
+// shared memory and many fit on one. With long group norms launched so, the run of an image decoder took 1.7
+// times as long (tools/bench/results/peers.md). Matmuls, convolutions and attention fill a multiprocessor.
 bool GainsByBeginningEarly(const std::vector<PartPlan>& plans, const std::vector<PartText>& parts) {
   constexpr int64_t kLong = 1 << 15;  // points of a block: some 8 us
   for (size_t k = 0; k < parts.size(); ++k) {
