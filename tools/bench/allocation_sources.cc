@@ -13,7 +13,7 @@ namespace {
 
 enum class Where : uint8_t { kOwn, kLanguage, kOther };
 
-// The loaded segments of code that are not the program's own.
+// One loaded segment of executable code, and whose it is.
 struct Segment {
   uintptr_t first, end;
   Where where;
@@ -51,7 +51,8 @@ Where Find(uintptr_t address) {
   return Where::kOwn;
 }
 
-// Frames from the counted call's caller on.
+// State of a walk up the stack: it skips the frames up to `caller`, then stops outside the language's
+// libraries.
 struct Walk {
   uintptr_t caller;
   bool reached = false;

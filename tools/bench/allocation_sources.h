@@ -6,14 +6,14 @@
 
 namespace rondo::tools {
 
-// Counted calls by the first caller that is neither in the C nor in the C++ library.
+// Allocation calls, counted by the first caller that is in neither the C nor the C++ library.
 struct AllocationSources {
-  uint64_t own = 0;     // the program itself, where Rondo is linked in, mimalloc, and what cannot be told
+  uint64_t own = 0;     // the program itself with Rondo in it, mimalloc, and unknown callers
   uint64_t others = 0;  // any other library
 };
 
-// Between the two, all threads' calls are looked at. Programs that link runtime/testing's counter only; not
-// to be nested.
+// Counts the calls of all threads between the two. Only for programs that link runtime/testing's allocation
+// counter. Calls do not nest.
 void BeginAllocationSources();
 AllocationSources EndAllocationSources();
 

@@ -1,5 +1,5 @@
-// Greedy decoding of a byte-level model with one decode program, timed by token, on request: the Rondo side
-// of tests/ort/run decode.
+// Greedy decoding of a byte-level model with one decode program, each token timed. It is the Rondo side of
+// tests/ort/run decode.
 //
 //   decode_steps PLAN PROGRAM [THREADS]
 //
@@ -29,7 +29,8 @@ class Decoder {
     return session_.ResetState();
   }
 
-  // Feeds the current token, makes the most likely next one current, returns how long the run took.
+  // Feeds the current token and makes the most likely next one current. Returns the run's time in
+  // nanoseconds.
   Result<int64_t> Step() {
     const Input inputs[] = {{"tokens", kNone, DType::kI64, {1, 1}, &token_, sizeof(token_)},
                             {"positions", kNone, DType::kI64, {1}, &position_, sizeof(position_)}};

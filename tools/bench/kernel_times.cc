@@ -1,12 +1,11 @@
-// Device time of each kernel of a plan by itself, launch after launch in one graph: what a step costs without
-// the event that `rondo bench` puts behind it. Weights are not loaded: the kernels run over memory of the
-// right size.
+// Times each kernel of a plan by itself: one graph launches it again and again. Unlike `rondo bench`, no
+// event follows each step. Weights are not loaded; the kernels run over memory of the right size.
 //
 //   kernel_times PLAN FIRST_INTEGER SKELETON...
 //
-// Kernels with a part of one of the skeletons (attention, reduction, map, ...) are timed, each with its
-// alternatives where the plan has some (rondo compile --alternatives). Integer buffers hold FIRST_INTEGER and
-// the numbers after it (positions, limits, indices).
+// Times the kernels that have a part of one of the skeletons (attention, reduction, map, ...), and their
+// alternatives if the plan has some (rondo compile --alternatives). Integer buffers (positions, limits,
+// indices) hold FIRST_INTEGER and the numbers after it.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +21,7 @@
 namespace rondo::tools {
 namespace {
 
-// The plan with another binary of one kernel. Not movable: the plan points into it.
+// The plan with another binary for one kernel. Not movable, because the plan points into this object.
 struct Exchanged {
   Exchanged(const PlanData& of, uint32_t k, const KernelBinary& binary)
       : binaries(of.modules[0].binaries.begin(), of.modules[0].binaries.end()),
@@ -38,7 +37,7 @@ struct Exchanged {
   PlanData plan;
 };
 
-// The alternatives of kernel k. What is loaded stays so, and `plans` with it.
+// Times the alternatives of kernel k. They stay loaded, so `plans` must live as long as `timer`.
 Status TimeAlternatives(const PlanData& data, uint32_t k, KernelTimer* timer, std::deque<Exchanged>* plans) {
   if (data.modules.empty()) return Status::Ok();
   for (const KernelAlternative& alternative : data.modules[0].alternatives) {

@@ -1,9 +1,13 @@
-// predicted_times MODEL.onnx... [--counts 1,2,4,8] [--target cuda:sm_90a] [--profile F.json]: what the cost
-// model says of a run of each model, shared out over so many devices (--tp), as a table: collectives through
-// NCCL, or as kernels over peer memory where those are quicker; each waited for at once, or beside compute;
-// and fused with what reads them. Weights may be missing (synthetic ones stand for them). Beside it what was
-// measured before, of PyTorch and Rondo, on H200s (README.md in results/). Without a GPU. With a profile
-// (rondo profile), times of kernels and collectives that it has, and how many of a device's steps those are.
+// Prints a table of the run times that the cost model predicts for models, without a GPU.
+//
+//   predicted_times MODEL.onnx... [--counts 1,2,4,8] [--target cuda:sm_90a] [--profile F.json]
+//
+// Each model is sharded (--tp) over each count of devices. The columns differ in how collectives run: through
+// NCCL, or as kernels over peer memory where those are faster; waited for at once, or overlapped with
+// compute; and fused with the kernels that read them. Missing weights are replaced by synthetic ones. The
+// last columns are earlier measurements of Rondo and PyTorch on H200s (README.md in results/). With a profile
+// (rondo profile), its times of kernels and collectives replace the estimates, and the table says how many
+// kernels it covers.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -24,12 +28,12 @@
 namespace rondo {
 namespace {
 
-// Device time of a run, microseconds; 0: not measured.
+// Measured device time of a run in microseconds; 0: not measured.
 struct Measured {
   const char* model;
   uint32_t devices;
-  double rondo, eager, compiled;  // the first with small kernels; the last two: PyTorch's eager kernels in a
-                                  // graph, torch.compile
+  double rondo, eager, compiled;  // Rondo's small collectives; PyTorch's eager kernels in
+                                  // a graph; torch.compile
   double target;
 };
 constexpr Measured kMeasured[] = {
@@ -47,7 +51,7 @@ constexpr Measured kMeasured[] = {
     {"llama3-8b-decode-b1-bf16", 8, 0, 4789, 3344, 900},
 };
 
-// The programs of all devices, up to the pass `overlap`.
+// Compiles the programs of all devices up to the pass `overlap`.
 Status Lower(const CompileOptions& options, Compilation* compilation) {
   compilation->programs.emplace_back();
   compilation->programs.back().source = options.models[0];
@@ -65,12 +69,13 @@ Status Lower(const CompileOptions& options, Compilation* compilation) {
 }
 
 struct Predicted {
-  double at_once = 0, beside = 0, fused = 0;  // of a run
-  double collectives = 0, exposed = 0;        // of one device, as scheduled
-  size_t kernels = 0, measured = 0;  // launches of one device, and those whose time is from a profile
+  double at_once = 0, beside = 0, fused = 0;  // microseconds of a run
+  double collectives = 0, exposed = 0;        // microseconds on one device, as scheduled
+  size_t kernels = 0, measured = 0;           // of one device; those whose time is from a profile
 };
 
-// As scheduled, where the first kernel that reads an all-reduce of at most `largest` bytes is one with it.
+// The end of the run as scheduled, if each all-reduce of at most `largest` bytes is fused with the first
+// kernel that reads it: that kernel's start is saved.
 double EndWhereFused(const LoweredProgram& program, const CostModel& costs, double largest) {
   TimedSteps steps = TimedStepsOf(costs, program);
   std::vector<bool> fused(program.collectives.size(), false);

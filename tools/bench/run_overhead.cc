@@ -1,14 +1,18 @@
-// The runtime's own cost: Session::Run's wall time against the driver calls that it makes (copies of inputs,
-// graph launches, synchronisation), made again without it; what 10,000 runs allocate, on whose behalf; what
-// tensors in device memory save; what sessions leave behind; how long Open and Create take.
+// Measures the runtime's own cost:
+//   * Session::Run's wall time against its driver calls (copies of inputs, graph launches, synchronisation)
+//   replayed without the runtime
+//   * what 10,000 runs allocate, and for whom
+//   * what tensors in device memory save
+//   * memory that sessions leave behind
+//   * the time of Open and Create
 //
 //   run_overhead DRIVER PLAN...
 //
-// DRIVER is host or cuda. One line a plan; plans of one model with different numbers of partitions
-// (rondo compile --break-before) show the cost of a partition, fitted over all of them at the end. Inputs are
-// zeros. Exit status 1 when Rondo's code allocates in a run (what libraries that a driver has opened allocate
-// for themselves is counted apart, and beside what they do when called bare), a run takes device memory, or a
-// session leaves some behind.
+// DRIVER is host or cuda. Each plan gets one line. Plans of one model with different numbers of partitions
+// (rondo compile --break-before) show the cost of a partition, which is fitted over all of them at the end.
+// Inputs are zeros. The exit status is 1 if Rondo's code allocates in a run, a run takes device memory, or a
+// session leaves device memory behind. Allocations by libraries that a driver has opened are counted apart,
+// beside those of the same calls made bare.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -33,7 +37,7 @@ double Microseconds(Clock::time_point since) {
   return std::chrono::duration<double, std::micro>(Clock::now() - since).count();
 }
 
-// Keeps the calls of a run while `listening`, and counts what allocates.
+// Records the calls of a run while `listening`, and counts device allocations.
 class ListeningDevice : public ForwardingDevice {
  public:
   struct Call {
@@ -67,9 +71,9 @@ class ListeningDevice : public ForwardingDevice {
     return inner_->LaunchGraph(graph, stream);
   }
 
-  enum Which { kAll, kCopiesIn, kGraphs };  // with the synchronisation, each
+  enum Which { kAll, kCopiesIn, kGraphs };  // each with the synchronisation
 
-  // The calls again.
+  // Makes the recorded calls again.
   Status Replay(Which which) {
     uint32_t step = 0;
     for (const Call& call : calls) {
@@ -106,7 +110,7 @@ double Median(std::vector<double>& times) {
   return times[times.size() / 2];
 }
 
-// The three kinds of run take turns, so that whatever else the machine does meets all.
+// The three kinds of run take turns, so that the machine's other load meets all of them.
 Status MeasureTimes(Session& session, const std::vector<Input>& inputs, ListeningDevice& device,
                     Numbers* numbers) {
   device.listening = true;
@@ -120,7 +124,7 @@ Status MeasureTimes(Session& session, const std::vector<Input>& inputs, Listenin
     start = Clock::now();
     RONDO_RETURN_IF_ERROR(device.Replay(ListeningDevice::kAll));
     if (i >= 0) calls.push_back(Microseconds(start));
-    // The graphs write over their inputs' memory: those are copied in again first, untimed.
+    // The graphs may overwrite their inputs, so these are copied in again first, untimed.
     RONDO_RETURN_IF_ERROR(device.Replay(ListeningDevice::kCopiesIn));
     start = Clock::now();
     RONDO_RETURN_IF_ERROR(device.Replay(ListeningDevice::kGraphs));
@@ -132,11 +136,11 @@ Status MeasureTimes(Session& session, const std::vector<Input>& inputs, Listenin
   return Status::Ok();
 }
 
-// What runs allocate: on the host by whom, on the device by calls and by what is free.
+// What runs allocate: on the host by source, on the device by calls and by free bytes.
 struct Allocations {
   AllocationSources runs;
   uint64_t on_device = 0;                                  // calls
-  uint64_t free_first = 0, free_least = 0, free_most = 0;  // bytes, at each thousandth run
+  uint64_t free_first = 0, free_least = 0, free_most = 0;  // bytes, read at every thousandth run
 };
 
 template <typename F>
@@ -149,7 +153,7 @@ Result<AllocationSources> Watch(int runs, F run) {
   return sources;
 }
 
-// `run` gets the number of the run.
+// Calls `run` with the number of the run.
 template <typename F>
 Result<Allocations> CountAllocations(ListeningDevice& device, F run) {
   Allocations counted;
@@ -172,13 +176,13 @@ Result<Allocations> CountAllocations(ListeningDevice& device, F run) {
 
 unsigned long long Number(uint64_t value) { return value; }
 
-// Whether nothing was allocated on Rondo's behalf, said on a line.
+// Prints a line; returns whether Rondo allocated nothing.
 bool Report(const char* what, const Allocations& counted, bool on_host) {
   std::printf(
       "    %d %s: host allocations by Rondo %llu, by the driver's libraries %llu; device allocations %llu",
       kAllocationRuns, what, Number(counted.runs.own), Number(counted.runs.others),
       Number(counted.on_device));
-  // The host driver's free memory is the machine's, which others change.
+  // The host driver's free memory is the machine's, which other processes change.
   const bool flat = counted.free_least == counted.free_first && counted.free_most == counted.free_first;
   if (!on_host) {
     std::printf("; free device memory %llu bytes%s", Number(counted.free_first),
@@ -188,8 +192,8 @@ bool Report(const char* what, const Allocations& counted, bool on_host) {
   return counted.runs.own == 0 && counted.on_device == 0 && (on_host || flat);
 }
 
-// Runs with all outputs, the tensors in host memory, in the same device memory each time, or in other device
-// memory each time (of two places); the three take turns.
+// Times runs with all outputs. The tensors lie in host memory, in the same device memory each time, or in
+// alternating device memory. The three kinds take turns.
 Status MeasureMemory(Session& session, const std::vector<Input>& inputs, ListeningDevice& device,
                      bool on_host, Numbers* numbers) {
   const PlanData& plan = session.plan().data();
@@ -210,7 +214,7 @@ Status MeasureMemory(Session& session, const std::vector<Input>& inputs, Listeni
     auto start = Clock::now();
     RONDO_RETURN_IF_ERROR(session.Run(0, inputs, outputs));
     if (i >= 0) host.push_back(Microseconds(start));
-    // By the second, all steps have been told the addresses.
+    // After two runs all steps are bound to these addresses.
     for (int again = 0; again < 2; ++again) RONDO_RETURN_IF_ERROR(run(false));
     start = Clock::now();
     RONDO_RETURN_IF_ERROR(run(false));
@@ -222,7 +226,7 @@ Status MeasureMemory(Session& session, const std::vector<Input>& inputs, Listeni
   bool same = true;
   for (size_t i = 0; i < outputs.size(); ++i) {
     RONDO_ASSIGN_OR_RETURN(std::vector<uint8_t> got, there.Read(i));
-    same &= got == room[i] || plan.requirements.devices[0].state != 0;  // state changes with every run
+    same &= got == room[i] || plan.requirements.devices[0].state != 0;  // state changes in every run
   }
   std::printf(
       "    %zu inputs and %zu outputs: in host memory %.2f us, in device memory %.2f, in other device memory "
@@ -252,7 +256,7 @@ Result<Numbers> Measure(const std::string& path, const LoadOptions& options) {
 
   double create_us = 0;
   uint64_t free_before = 0, free_after = 0, total = 0;
-  for (int cycle = 0; cycle <= kCycles; ++cycle) {  // the first is not counted: contexts and pools grow once
+  for (int cycle = 0; cycle <= kCycles; ++cycle) {  // the first does not count: contexts and pools grow once
     start = Clock::now();
     RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan));
     if (cycle == 0) create_us = Microseconds(start);
@@ -293,7 +297,7 @@ Result<Numbers> Measure(const std::string& path, const LoadOptions& options) {
   return numbers;
 }
 
-// Least squares over the plans: cost = a + b * partitions.
+// Fits cost = a + b * partitions over the plans, by least squares.
 void PrintFit(const std::vector<Numbers>& all) {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (const Numbers& numbers : all) {

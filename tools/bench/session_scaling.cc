@@ -1,14 +1,16 @@
-// Sessions on one GPU at once, one thread each: what they reach together, and how long one may wait for the
+// Runs several sessions on one GPU at once, one thread each: their throughput, and how long one waits for the
 // others.
 //
 //   session_scaling [--seconds S] [--sessions N,N,...] [--pageable] PLAN...
 //
-// For each plan (of one device, its first program) and count of sessions: runs a second, and the median, the
-// 99th percentile and the longest time of a run, over S seconds (0.5); with the caller's tensors in ordinary
-// memory and (without --pageable) in page-locked memory. The last column is the longest run over the median
-// of one session alone in the same memory: at most N + 1 is wanted. Then one session's wall time beside its
-// device time and the time that its copies take by themselves from and to page-locked memory; and what the
-// device gave for what the plan states. Inputs are zeros and small numbers.
+// For each plan (for one device; its first program) and each count N of sessions it prints runs a second, and
+// the median, the 99th percentile and the longest time of a run, over S seconds (default 0.5). The caller's
+// tensors lie in ordinary memory and, without --pageable, also in page-locked memory. The last column is the
+// longest run over the median of one session alone in the same memory; at most N + 1 is wanted.
+//
+// Then come one session's wall time, its device time, and the time of its copies alone from and to
+// page-locked memory; and the memory that the device gave beside what the plan states. Inputs are zeros and
+// small numbers.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -47,7 +49,7 @@ struct Arguments {
   std::vector<std::string> plans;
 };
 
-// A caller's memory for the inputs and outputs of one session. Not movable.
+// The caller's memory for the inputs and outputs of one session. Not movable.
 class Caller {
  public:
   Caller(const PlanData& plan, cuda::CudaDevice* page_lock) : page_lock_(page_lock) {
@@ -105,7 +107,7 @@ struct Scaled {
   std::vector<double> times;  // microseconds, sorted
 };
 
-// The first `count` sessions at once.
+// Runs the first `count` sessions at once.
 Result<Scaled> Scale(std::vector<Session>& sessions, std::vector<std::unique_ptr<Caller>>& callers,
                      size_t count, double seconds) {
   std::vector<std::vector<double>> times(count);
@@ -144,7 +146,7 @@ Result<Scaled> Scale(std::vector<Session>& sessions, std::vector<std::unique_ptr
   return scaled;
 }
 
-// What cuMemGetInfo says is gone after each kind of call.
+// Counts the bytes that each kind of call takes, by cuMemGetInfo.
 class AccountingDevice : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -180,7 +182,7 @@ class AccountingDevice : public ForwardingDevice {
 
 double Mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-// One session, and a second: weights and code are shared.
+// Measures the first session and a second one, which shares its weights and code.
 Status MeasureMemory(const Plan& plan, Driver* driver, Device* opened) {
   AccountingDevice device(opened);
   OneDeviceDriver forwarding(driver, &device);
@@ -206,7 +208,7 @@ Status MeasureMemory(const Plan& plan, Driver* driver, Device* opened) {
   return Status::Ok();
 }
 
-// One session alone, both kinds of memory in turns.
+// Times one session alone; the two kinds of memory take turns.
 Status MeasureAlone(Session& session, Device* device, Caller& pageable, Caller& page_locked) {
   RONDO_ASSIGN_OR_RETURN(RunTimer timer, RunTimer::Create(session, 0, TimerDetail::kPartitions));
   std::vector<double> wall[2], on_device, copies;

@@ -1,11 +1,10 @@
-// One program of a plan on the host driver, timed run by run, on request: the Rondo side of tests/ort/run
-// networks.
+// Times each run of one program of a plan on the host driver. It is the Rondo side of tests/ort/run networks.
 //
 //   timed_runs PLAN PROGRAM THREADS[:INSTRUCTIONS] OUTPUT NAME=INPUT...
 //
-// INSTRUCTIONS: avx512, avx2 or baseline; by default the best this machine has.
-// Reads lines "run COUNT" from standard input and answers each with one line: COUNT pairs of nanoseconds, of
-// processor time (all threads) and of the wall. OUTPUT.NAME.npy gets every output of a first run.
+// INSTRUCTIONS is avx512, avx2 or baseline; the default is the best that this machine has. Reads lines "run
+// COUNT" from standard input and answers each with one line: COUNT pairs of nanoseconds, processor time of
+// all threads and wall time. Writes every output NAME of a first run to OUTPUT.NAME.npy.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

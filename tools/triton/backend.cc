@@ -1,5 +1,5 @@
-// What the server calls: models and instances made, used and destroyed. Their objects are the states that the
-// server keeps.
+// The backend's entry points: the server creates, uses and destroys models and instances. Rondo's objects are
+// the states that the server keeps for them.
 #include <exception>
 
 #include "tools/rondo/gpu_environment.h"
@@ -8,7 +8,8 @@
 namespace rondo::triton {
 namespace {
 
-// What `work`, which gives a Status, comes to; nothing is thrown into the server.
+// Runs `work`, which returns a Status. Turns errors and exceptions into the server's error, so that no
+// exception reaches the server.
 template <typename Work>
 TRITONSERVER_Error* Guarded(const Work& work) {
   try {

@@ -1,5 +1,5 @@
-// TritonInstance::Execute: requests become jobs, which run together where they fit into one run, and are
-// answered.
+// TritonInstance::Execute: turns requests into jobs, runs jobs together that fit into one run, and answers
+// them.
 #include <cstring>
 
 #include "tools/serve/v2_infer.h"
@@ -37,8 +37,7 @@ uint64_t Nanoseconds() {
   return static_cast<uint64_t>(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
 }
 
-// The shape, if the port takes it: of its rank, and with its fixed dimensions. The family looks at the
-// others.
+// Reads a shape. It must have the port's rank and fixed dimensions; the bucket family checks the others.
 Status ReadShape(const BucketFamily::PaddedPort& port, const int64_t* dims, uint32_t rank, Shape* shape) {
   *shape = port.plan.shape;
   const nlohmann::json wanted = serve::DimsOf(port);
@@ -74,7 +73,7 @@ Status ReadInput(TRITONBACKEND_Request* request, const BucketFamily::PaddedPort&
     return Status::Error(Code::kInvalidArgument, "the input \"%s\" has %llu bytes; its shape needs %llu",
                          name, static_cast<unsigned long long>(bytes),
                          static_cast<unsigned long long>(to->bytes));
-  std::vector<uint8_t> joined;  // where it comes in pieces
+  std::vector<uint8_t> joined;  // of an input in several buffers
   for (uint32_t b = 0; b < buffers; ++b) {
     const void* data = nullptr;
     uint64_t size = 0;
@@ -133,7 +132,7 @@ Status WriteOutput(TRITONBACKEND_Response* response, const InferJob& job, size_t
   return Status::Ok();
 }
 
-// The outputs that the request asks for.
+// Copies the outputs that the request asks for into the response.
 Status WriteOutputs(TRITONBACKEND_Request* request, TRITONBACKEND_Response* response, const InferJob& job) {
   uint32_t count = 0;
   RONDO_RETURN_IF_ERROR(StatusOf(TRITONBACKEND_RequestOutputCount(request, &count)));
@@ -151,14 +150,14 @@ Status WriteOutputs(TRITONBACKEND_Request* request, TRITONBACKEND_Response* resp
 
 void Respond(TRITONBACKEND_Request* request, const InferJob& job, Status status) {
   TRITONBACKEND_Response* response = nullptr;
-  if (!StatusOf(TRITONBACKEND_ResponseNew(&response, request)).ok()) return;  // the request has ended
+  if (!StatusOf(TRITONBACKEND_ResponseNew(&response, request)).ok()) return;  // the request is gone
   if (status.ok()) status = WriteOutputs(request, response, job);
   TRITONSERVER_Error* error = ErrorOf(status);
   (void)StatusOf(TRITONBACKEND_ResponseSend(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error));
   if (error != nullptr) TRITONSERVER_ErrorDelete(error);
 }
 
-// Whether the job goes along with the others, which have so many rows.
+// Whether the job can join the batch, which has `rows` rows so far.
 bool GoesAlong(const std::vector<std::unique_ptr<InferJob>>& batch, int64_t rows, const InferJob& job) {
   if (batch.empty()) return true;
   const BatchForm& form = *job.form;
@@ -201,7 +200,7 @@ void TritonInstance::Execute(TRITONBACKEND_Request** requests, uint32_t count) {
       statuses[members[m]] = status;
       jobs[members[m]] = std::move(batch[m]);
     }
-    // One request's data may be at fault: then each has a run of its own.
+    // The data of one request may have failed the whole batch: run each request by itself.
     if (members.size() == 1 || status.code() != Code::kOutOfRange) continue;
     for (const uint32_t member : members) {
       batch.clear();

@@ -18,7 +18,7 @@ Status Wrong(const std::string& sentence) {
   return Status::Error(Code::kInvalidArgument, "config.pbtxt: %s", sentence.c_str());
 }
 
-// The port as a configuration has it; of a model with a batch size the first dimension is not said.
+// The port as a configuration describes it. With a batch size the first dimension is left out.
 json Described(const PaddedPort& port, bool batched) {
   json dims = serve::DimsOf(port);
   if (batched) dims.erase(dims.begin());
@@ -34,7 +34,7 @@ json DescribedAll(const serve::BatchForm& form, bool outputs, bool batched) {
   return all;
 }
 
-// What the configuration says of a port is what the plan has.
+// Checks that the configuration's port exists in the plan, with the same type and dims.
 Status CheckPort(const json& said, const json& described, const std::string& kind) {
   const std::string name = said.value("name", "");
   const auto same = std::find_if(described.begin(), described.end(),

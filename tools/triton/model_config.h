@@ -1,5 +1,5 @@
-// The configuration of a model (config.pbtxt, which the server hands over as JSON) beside its plan:
-// completed, or refused.
+// Completes a model's configuration (config.pbtxt, which the server passes as JSON) from its plan, or refuses
+// it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,13 +11,13 @@
 namespace rondo::triton {
 
 // Adds to `config` what it leaves open: inputs, outputs, the batch size and dynamic batching. Without
-// `complete` nothing may be left open. kInvalidArgument where it says other than `form` does.
+// `complete` nothing may be left open. kInvalidArgument if it contradicts `form`.
 Status CompleteConfig(const serve::BatchForm& form, bool complete, nlohmann::json* config);
 
-// A text of the configuration's `parameters`; "".
+// The value of one of the configuration's `parameters`; "" if it is not there.
 std::string Parameter(const nlohmann::json& config, const char* name);
 
-// How the plan is opened and run, by the parameters `driver`, `threads`, `ops`, `library_path`, `key`.
+// How to open and run the plan, from the parameters `driver`, `threads`, `ops`, `library_path` and `key`.
 Result<tools::LoadOptions> LoadOptionsOf(const nlohmann::json& config);
 
 }  // namespace rondo::triton

@@ -1,7 +1,7 @@
-// What of Triton Inference Server's C interface for backends is used here, declared anew, since no package
-// has its headers: names, types and numbers are those of tritonbackend.h and tritonserver.h, API
-// version 1.10, which came with release 22.08; later ones of version 1 only add. The server has the functions
-// TRITONSERVER_* and most of TRITONBACKEND_*; a backend has those at the end.
+// The part of Triton Inference Server's C interface for backends that is used here. It is declared anew
+// because no package has the headers. Names, types and numbers are those of tritonbackend.h and
+// tritonserver.h, API version 1.10 of release 22.08; later versions 1.x only add to it. The server defines
+// TRITONSERVER_* and most of TRITONBACKEND_*; a backend defines those at the end.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ constexpr uint32_t TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1;
 constexpr uint32_t TRITONBACKEND_API_VERSION_MAJOR = 1;
 constexpr uint32_t TRITONBACKEND_API_VERSION_MINOR = 10;
 
-// Errors: null is success; the receiver deletes one.
+// Errors: null is success. The receiver deletes an error.
 TRITONSERVER_Error* TRITONSERVER_ErrorNew(TRITONSERVER_Error_Code code, const char* message);
 void TRITONSERVER_ErrorDelete(TRITONSERVER_Error* error);
 const char* TRITONSERVER_ErrorMessage(TRITONSERVER_Error* error);
@@ -74,7 +74,7 @@ TRITONSERVER_Error* TRITONBACKEND_ApiVersion(uint32_t* major, uint32_t* minor);
 TRITONSERVER_Error* TRITONBACKEND_ModelVersion(TRITONBACKEND_Model* model, uint64_t* version);
 TRITONSERVER_Error* TRITONBACKEND_ModelRepository(TRITONBACKEND_Model* model,
                                                   TRITONBACKEND_ArtifactType* kind, const char** place);
-// The message is the caller's, to be deleted.
+// The caller deletes the message.
 TRITONSERVER_Error* TRITONBACKEND_ModelConfig(TRITONBACKEND_Model* model, uint32_t config_version,
                                               TRITONSERVER_Message** config);
 TRITONSERVER_Error* TRITONBACKEND_ModelAutoCompleteConfig(TRITONBACKEND_Model* model, bool* complete);
@@ -91,7 +91,7 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceModel(TRITONBACKEND_ModelInstance
                                                      TRITONBACKEND_Model** model);
 TRITONSERVER_Error* TRITONBACKEND_ModelInstanceState(TRITONBACKEND_ModelInstance* instance, void** state);
 TRITONSERVER_Error* TRITONBACKEND_ModelInstanceSetState(TRITONBACKEND_ModelInstance* instance, void* state);
-// Times are in nanoseconds of one clock.
+// Times are in nanoseconds, all of the same clock.
 TRITONSERVER_Error* TRITONBACKEND_ModelInstanceReportStatistics(TRITONBACKEND_ModelInstance* instance,
                                                                 TRITONBACKEND_Request* request, bool success,
                                                                 uint64_t start, uint64_t compute_start,
@@ -110,7 +110,7 @@ TRITONSERVER_Error* TRITONBACKEND_RequestRelease(TRITONBACKEND_Request* request,
 TRITONSERVER_Error* TRITONBACKEND_InputProperties(TRITONBACKEND_Input* input, const char** name,
                                                   TRITONSERVER_DataType* type, const int64_t** dims,
                                                   uint32_t* rank, uint64_t* bytes, uint32_t* buffers);
-// `memory` and `device` say what is wished for, and afterwards what it is.
+// `memory` and `device` hold the wanted place before the call and the actual one after it.
 TRITONSERVER_Error* TRITONBACKEND_InputBuffer(TRITONBACKEND_Input* input, uint32_t index, const void** buffer,
                                               uint64_t* bytes, TRITONSERVER_MemoryType* memory,
                                               int64_t* device);
@@ -122,11 +122,11 @@ TRITONSERVER_Error* TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response* respons
                                                  uint32_t rank);
 TRITONSERVER_Error* TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output* output, void** buffer, uint64_t bytes,
                                                TRITONSERVER_MemoryType* memory, int64_t* device);
-// Gives the response away; `error` stays the caller's.
+// Takes the response over; `error` stays the caller's.
 TRITONSERVER_Error* TRITONBACKEND_ResponseSend(TRITONBACKEND_Response* response, uint32_t flags,
                                                TRITONSERVER_Error* error);
 
-// What the server calls: backend.cc.
+// The functions that the server calls, defined in backend.cc.
 #define RONDO_TRITON_ENTRY __attribute__((visibility("default")))
 RONDO_TRITON_ENTRY TRITONSERVER_Error* TRITONBACKEND_Initialize(TRITONBACKEND_Backend* backend);
 RONDO_TRITON_ENTRY TRITONSERVER_Error* TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model);
@@ -135,7 +135,7 @@ RONDO_TRITON_ENTRY TRITONSERVER_Error* TRITONBACKEND_ModelInstanceInitialize(
     TRITONBACKEND_ModelInstance* instance);
 RONDO_TRITON_ENTRY TRITONSERVER_Error* TRITONBACKEND_ModelInstanceFinalize(
     TRITONBACKEND_ModelInstance* instance);
-// Takes the requests over when it succeeds.
+// Takes the requests over if it succeeds.
 RONDO_TRITON_ENTRY TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(
     TRITONBACKEND_ModelInstance* instance, TRITONBACKEND_Request** requests, uint32_t count);
 

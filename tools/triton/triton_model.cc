@@ -34,7 +34,8 @@ Status SetConfig(TRITONBACKEND_Model* model, const json& config) {
   return status;
 }
 
-// FOLDER/VERSION/model.rondo, or as default_model_filename has it.
+// The path of the plan: FOLDER/VERSION/model.rondo, or the configuration's default_model_filename in that
+// folder.
 Result<std::string> PlanOf(TRITONBACKEND_Model* model, const json& config) {
   TRITONBACKEND_ArtifactType kind;
   const char* folder = nullptr;
@@ -70,8 +71,7 @@ Status StatusOf(TRITONSERVER_Error* error) {
 }
 
 Status TritonModel::ChooseForm(const std::string& program) {
-  // Rows of several requests share a run only where the compiler has proved that they do not change one
-  // another.
+  // Rows of several requests share a run only if the compiler has proved that they do not affect each other.
   RONDO_ASSIGN_OR_RETURN(forms_, serve::FindBatchForms(plan_.data(), true));
   bool proven = true;
   for (const serve::BatchForm& form : forms_) proven = proven && form.proven;

@@ -1,4 +1,4 @@
-// TritonModel and TritonInstance: a plan that a Triton server has loaded, and one of its sessions.
+// TritonModel: a plan that a Triton server has loaded. TritonInstance: a session of it.
 #pragma once
 
 #include <map>
@@ -13,22 +13,22 @@
 
 namespace rondo::triton {
 
-// The error as the server takes it; null for OK.
+// Makes the server's error of a status; null for OK.
 TRITONSERVER_Error* ErrorOf(const Status& status);
-// Deletes the server's error.
+// Makes a status of the server's error, and deletes that.
 Status StatusOf(TRITONSERVER_Error* error);
 
 class TritonModel {
  public:
-  // Opens the plan of the model's version and completes the model's configuration.
+  // Opens the plan of the model's version, and completes the model's configuration.
   static Result<std::unique_ptr<TritonModel>> Open(TRITONBACKEND_Model* model);
 
   const Plan& plan() const { return plan_; }
   const std::vector<serve::BatchForm>& forms() const { return forms_; }
-  // The one that requests take.
+  // The form of the program that serves requests.
   const serve::BatchForm& form() const { return forms_[form_]; }
-  // The runtime for instances on that GPU, which share the plan's weights; -1: on the CPU, or on all of the
-  // plan's devices. Any thread.
+  // The backend for instances on GPU `device`, which share the plan's weights; -1: on the CPU, or on all
+  // devices of the plan. Any thread.
   Result<const serve::Backend*> BackendOn(int device);
 
  private:
@@ -41,12 +41,12 @@ class TritonModel {
   std::map<int, std::unique_ptr<serve::Backend>> backends_;
 };
 
-// One call at a time.
+// A session of the model. It serves one call at a time.
 class TritonInstance {
  public:
   static Result<std::unique_ptr<TritonInstance>> Open(TRITONBACKEND_ModelInstance* instance,
                                                       TritonModel* model);
-  // Answers and releases them all.
+  // Answers and releases all requests.
   void Execute(TRITONBACKEND_Request** requests, uint32_t count);
 
  private:

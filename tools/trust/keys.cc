@@ -15,7 +15,7 @@
 namespace rondo::trust {
 namespace {
 
-// How a kind of key lies in a PEM file: what DER says before the 32 bytes of the key (RFC 8410).
+// How a PEM file holds one kind of key: its label, and the DER bytes before the key's 32 bytes (RFC 8410).
 struct KeyKind {
   const char* label;
   const char* name;
@@ -39,12 +39,12 @@ std::string PemOf(const KeyKind& kind, const uint8_t* key) {
   der.insert(der.end(), key, key + 32);
   std::string text(sodium_base64_ENCODED_LEN(der.size(), sodium_base64_VARIANT_ORIGINAL), '\0');
   sodium_bin2base64(text.data(), text.size(), der.data(), der.size(), sodium_base64_VARIANT_ORIGINAL);
-  text.pop_back();  // its zero
+  text.pop_back();  // the terminating zero
   sodium_memzero(der.data(), der.size());
   return Line("BEGIN", kind) + "\n" + text + "\n" + Line("END", kind) + "\n";
 }
 
-// All keys of that kind in the text of a PEM file.
+// All keys of one kind in the text of a PEM file.
 std::vector<KeyBytes> KeysIn(const std::string& text, const KeyKind& kind) {
   std::vector<KeyBytes> keys;
   const std::string begin = Line("BEGIN", kind);

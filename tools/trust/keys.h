@@ -11,7 +11,7 @@
 
 namespace rondo::trust {
 
-// A seed of 32 bytes and the public key; wiped when it goes.
+// A seed of 32 bytes and the public key. The destructor wipes it.
 struct SecretKey {
   std::array<uint8_t, 64> bytes{};
   SecretKey() = default;
@@ -27,7 +27,7 @@ std::string Hex(Span<const uint8_t> bytes);
 // False unless `digits` are exactly the digits of `bytes`.
 bool FromHex(std::string_view digits, Span<uint8_t> bytes);
 
-// Before anything of libsodium is used.
+// Initialises libsodium. Call it before any other function of libsodium.
 Status StartSodium();
 
 }  // namespace rondo::trust

@@ -1,7 +1,7 @@
-/* librondo_trust: whether a plan is signed with a key that you trust (tools/docs/trust.md). C99.
+/* librondo_trust: checks that a plan is signed with a key that you trust (tools/docs/trust.md). C99.
  *
- * A program checks a plan before it opens it. Functions return NULL if all is well, else a sentence that says
- * what is wrong, to be freed by rondo_trust_free. Any thread may call them. */
+ * A program checks a plan before it opens it. Functions return NULL on success, else a sentence that says
+ * what is wrong; the caller frees it with rondo_trust_free. Any thread may call them. */
 #ifndef RONDO_TRUST_H_
 #define RONDO_TRUST_H_
 
@@ -13,25 +13,25 @@ extern "C" {
 
 #define RONDO_TRUST_API __attribute__((visibility("default")))
 
-/* Public keys; immutable. */
+/* A set of public keys; immutable. */
 typedef struct rondo_trust_keys rondo_trust_keys;
 
-/* All public keys of Ed25519 in a PEM file. `*keys` is the caller's, to be destroyed. */
+/* Reads all Ed25519 public keys of a PEM file. The caller destroys `*keys`. */
 RONDO_TRUST_API char* rondo_trust_read_keys(const char* path, rondo_trust_keys** keys);
 RONDO_TRUST_API void rondo_trust_destroy_keys(rondo_trust_keys* keys);
 
-/* The file `plan`, and the weights file beside it if it has one, are what `plan`.sig says, and that is signed
- * with one of the keys. Reads them whole. What is opened later is what was checked only if nobody writes to
- * these files meanwhile. */
+/* Checks that `plan`.sig is signed with one of the keys, and that the file `plan`, and its weights file if it
+ * has one, have the contents that `plan`.sig states. Reads both whole. A plan that is opened later is the one
+ * that was checked only if nobody writes to these files meanwhile. */
 RONDO_TRUST_API char* rondo_trust_check_file(const rondo_trust_keys* keys, const char* plan);
 
-/* The same of a whole plan in memory, as rondo_plan_open_bytes takes it, and the contents of its signature
+/* The same for a whole plan in memory, as rondo_plan_open_bytes takes it, and the contents of its signature
  * file. */
 RONDO_TRUST_API char* rondo_trust_check_bytes(const rondo_trust_keys* keys, const void* plan,
                                               size_t plan_bytes, const void* signature,
                                               size_t signature_bytes);
 
-/* Of a sentence; NULL is fine. */
+/* Frees a sentence; NULL is allowed. */
 RONDO_TRUST_API void rondo_trust_free(char* sentence);
 
 #ifdef __cplusplus

@@ -24,13 +24,13 @@ struct Weights {
   std::string name;
 };
 
-// What a signature file says.
+// The contents of a signature file.
 struct Statement {
   Hash plan{};
   std::optional<Weights> weights;
   PublicKey key{};
   std::array<uint8_t, 64> signature{};
-  size_t signed_bytes = 0;  // of the text
+  size_t signed_bytes = 0;  // the first bytes of the text, which the signature covers
 };
 
 Hash HashOf(Span<const uint8_t> bytes) {
@@ -60,7 +60,7 @@ std::string Beside(const std::string& plan, const std::string& name) {
   return std::filesystem::path(plan).parent_path() / name;
 }
 
-// Takes the line "WORD REST" from `text`; false if another word begins it.
+// Takes the line "WORD REST" off `text`. Returns false if it begins with another word.
 bool TakeLine(std::string_view* text, std::string_view word, std::string_view* rest) {
   const size_t end = text->find('\n');
   if (end == text->npos || text->substr(0, word.size()) != word || end <= word.size() ||
@@ -95,7 +95,7 @@ std::optional<Statement> Parse(std::string_view text) {
   return said;
 }
 
-// What the signature says, if it is one of these keys'.
+// The signature's statement, if one of `keys` made the signature.
 Result<Statement> Trusted(std::string_view text, Span<const PublicKey> keys) {
   RONDO_RETURN_IF_ERROR(StartSodium());
   const std::optional<Statement> said = Parse(text);

@@ -43,7 +43,7 @@ Result<NewWeights> FitWeights(const PlanData& plan, const WeightFile& file) {
   for (const WeightValue& value : file.values) {
     const auto [first, end] = live.equal_range(value.name);
     if (first == end) {
-      // Of a model, what no step reads, too, has a name that the plan does not know.
+      // A model also has initializers that no step reads; the plan does not know their names.
       if (file.is_model && IsLiveWeight(value.dtype, value.shape)) continue;
       RONDO_RETURN_IF_ERROR(file.is_model ? CheckFixedWeight(plan, value) : NoSuchWeight(live, value.name));
       continue;
@@ -53,7 +53,8 @@ Result<NewWeights> FitWeights(const PlanData& plan, const WeightFile& file) {
       const auto& [buffer, part] = weight->second;
       std::vector<uint8_t> room;
       RONDO_ASSIGN_OR_RETURN(weights.bytes[buffer], replay.BytesOf(value, part, plan.buffers[buffer], &room));
-      if (!room.empty()) weights.made.push_back(std::move(room));  // its bytes stay where they are
+      if (!room.empty())
+        weights.made.push_back(std::move(room));  // moving the vector keeps the bytes' address
     }
   }
   if (weights.replaced == 0)

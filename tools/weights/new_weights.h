@@ -1,4 +1,4 @@
-// NewWeights: values for live weights of a plan, checked and in the form that the plan has them in.
+// NewWeights: values for live weights of a plan, checked and converted to the plan's form.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace rondo::tools {
 
-// Some of the bytes are the file's own, which must outlive it. Movable.
+// Some of the bytes belong to the file, which must outlive this object. Movable.
 struct NewWeights {
   std::map<uint32_t, Span<const uint8_t>> bytes;  // by buffer of the plan
-  size_t replaced = 0;                            // initializers
+  size_t replaced = 0;                            // number of initializers
   std::vector<std::vector<uint8_t>> made;
 };
 
-// Refused unless all of `file` fits: every weight is a live one of the plan's, and of a model those that are
-// not live are what the plan was compiled with.
+// Fails unless all of `file` fits: each weight is a live weight of the plan. Weights of a model that are not
+// live must equal those that the plan was compiled with.
 Result<NewWeights> FitWeights(const PlanData& plan, const WeightFile& file);
 
-// The plan in `path` with new values, written to `output`, which may be the same path; nothing is written
-// unless the file fits. `replaced`: how many initializers were.
+// Writes the plan in `path` with new values to `output`, which may be the same path. Writes nothing unless
+// the file fits. `replaced` gets the number of initializers replaced.
 Status ReplaceInFile(const std::string& path, const WeightFile& file, const std::string& output,
                      size_t* replaced);
 

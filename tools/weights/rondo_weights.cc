@@ -1,4 +1,5 @@
-// The C interface. It looks at what librondo made as librondo's own code does: both must be of one release.
+// The C interface. It reads librondo's objects by the layout of librondo's own code, so both must be of one
+// release.
 #include "tools/weights/rondo_weights.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ Status CheckValue(const rondo_tensor& value, size_t index) {
                        value.name == nullptr ? "" : value.name, wrong);
 }
 
-// All entries of the array have the size that its first entry says.
+// Every entry of the array has the size that the first entry states.
 Result<WeightFile> FromMemory(const rondo_tensor* values, size_t num_values) {
   if (values == nullptr && num_values > 0) return Status::Error(Code::kInvalidArgument, "values is NULL");
   WeightFile file;

@@ -23,7 +23,7 @@ Status CheckAlike(Span<const Session* const> sessions) {
   return Status::Ok();
 }
 
-// With the runtime's lock.
+// Checks that `given` sessions are all that the plan has. The caller holds the runtime's lock.
 Status CheckComplete(const LoadedPlan& loaded, size_t given) {
   if (loaded.sessions == given) return Status::Ok();
   return Status::Error(
@@ -35,7 +35,7 @@ Status CheckComplete(const LoadedPlan& loaded, size_t given) {
 Status Copy(SessionImpl* session, const NewWeights& weights) {
   for (const auto& [buffer, bytes] : weights.bytes) {
     const SessionDevice& d = session->devices[session->plan.data().buffers[buffer].device];
-    if (d.device == nullptr) continue;  // another process's
+    if (d.device == nullptr) continue;  // another process has this device
     RONDO_RETURN_IF_ERROR(
         d.device->CopyIn(session->addresses[buffer], bytes.data(), bytes.size(), d.streams[0]));
   }
@@ -52,7 +52,7 @@ Status ReplaceInSessions(Span<const Session* const> sessions, const NewWeights& 
   RONDO_RETURN_IF_ERROR(CheckAlike(sessions));
   SessionImpl* first = ImplOf(*sessions[0]);
   const std::lock_guard<std::mutex> lock(first->runtime_impl->mutex);
-  std::list<SessionUse> uses;  // of each; one that is given twice is found in use
+  std::list<SessionUse> uses;  // of each session; a session given twice is found in use
   for (const Session* session : sessions) {
     RONDO_RETURN_IF_ERROR(uses.emplace_back(ImplOf(*session)).status());
   }

@@ -11,12 +11,12 @@
 namespace rondo::tools {
 
 struct WeightFile {
-  std::vector<WeightValue> values;  // names differ
-  bool is_model = false;            // has all that the model has
+  std::vector<WeightValue> values;  // with distinct names
+  bool is_model = false;            // the file is an ONNX model, with all its initializers
   std::vector<std::shared_ptr<const void>> keep;
 };
 
-// By the file's ending, .onnx or .safetensors.
+// Reads a file by its ending, .onnx or .safetensors.
 Result<WeightFile> ReadWeightFile(const std::string& path);
 
 }  // namespace rondo::tools

@@ -1,11 +1,11 @@
-// What a GPU gives for plans, beside what they state; and the rates of formats/plan/device_memory.h with
-// which statements come closest.
+// Compares the device memory that plans state with what a GPU takes for them, and fits the rates of
+// formats/plan/device_memory.h to it.
 //
-//   device_memory [-o FILE] PLAN...   on device 0, which nobody else may use; what is measured goes to FILE
-//   device_memory --fit FILE          from what was measured before, without a GPU
+//   device_memory [-o FILE] PLAN...   measures on device 0, which nobody else may use; writes it to FILE
+//   device_memory --fit FILE          fits the rates to an earlier measurement, without a GPU
 //
-// Each plan (of one device) is measured in a process of its own: CUDA's start, code, blocks, graphs, and what
-// is gone in all with 1, 2, 8 and more sessions. The last lines are the rates, to be put into that header.
+// Each plan (for one device) is measured in its own process: CUDA's start, code, blocks and graphs, and the
+// total with 1, 2, 8 and more sessions. The last lines of output are the rates to copy into that header.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ namespace {
 
 constexpr char kOpened[] = "opened";
 
-// The child's side: opens the device, says so, waits for a line, and writes what it measures.
+// The child: opens the device, writes kOpened, waits for a line, then writes what it measures.
 Status MeasureHere(const std::string& path) {
   RONDO_ASSIGN_OR_RETURN(const Plan plan, Plan::Open(path.c_str()));
   RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver());
@@ -42,7 +42,7 @@ Status MeasureHere(const std::string& path) {
   return Status::Ok();
 }
 
-// Another process of this program, measuring a plan, and pipes to and from it.
+// A second process of this program that measures one plan, with pipes to and from it.
 class Child {
  public:
   explicit Child(const std::string& plan) {
@@ -67,7 +67,7 @@ class Child {
     if (from_ != nullptr) fclose(from_);
     if (process_ > 0) waitpid(process_, nullptr, 0);
   }
-  // "" at the end.
+  // The next line; "" at the end of the output.
   std::string Line() {
     char line[4096] = "";
     return from_ != nullptr && fgets(line, sizeof(line), from_) != nullptr ? line : "";

@@ -13,12 +13,12 @@ namespace {
 
 using tools::Printf;
 
-// y = a * x[0] + b * x[1].
+// A point to fit: y = a * x[0] + b * x[1].
 struct Point {
   double x[2], y;
 };
 
-// Least squares with no coefficient below 0. False, and nothing set, where the points tell neither.
+// Least squares with no coefficient below 0. Returns false and sets nothing if all x[0] or all x[1] are 0.
 bool Solve(const std::vector<Point>& points, double solution[2]) {
   double xx[2] = {}, xy[2] = {}, cross = 0;
   for (const Point& p : points) {
@@ -32,7 +32,7 @@ bool Solve(const std::vector<Point>& points, double solution[2]) {
     solution[1] = (xy[1] * xx[0] - xy[0] * cross) / determinant;
     if (solution[0] >= 0 && solution[1] >= 0) return true;
   }
-  // The better of one alone.
+  // Otherwise one coefficient is 0: keep the one that fits better alone.
   const double alone[2] = {std::max(0.0, xy[0] / xx[0]), std::max(0.0, xy[1] / xx[1])};
   const int best = alone[0] * xy[0] > alone[1] * xy[1] ? 0 : 1;
   solution[best] = alone[best];
@@ -40,8 +40,8 @@ bool Solve(const std::vector<Point>& points, double solution[2]) {
   return true;
 }
 
-// What each of a row takes, once the first quarter of them has been made: the slope of the line nearest to
-// what all have taken, so that steps of the device even out.
+// Bytes that each further object takes: the slope of a least-squares line through the totals taken(i). It
+// leaves out the first quarter and evens out the steps in which the device gives memory.
 double Slope(size_t count, const std::function<int64_t(size_t)>& taken) {
   double points = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (size_t i = count / 4; i < count; ++i) {
@@ -53,8 +53,8 @@ double Slope(size_t count, const std::function<int64_t(size_t)>& taken) {
 
 uint64_t Round(double bytes) { return static_cast<uint64_t>(std::llround(std::max(0.0, bytes))); }
 
-// The middle of the bytes `once` for which InDeviceSteps(of + once), summed over all, comes closest to what
-// was taken.
+// Fits the bytes that are taken once: FitOnce() finds the `once` for which the sum of |InDeviceSteps(of +
+// once) - taken| is least, and the middle of them if several are.
 struct First {
   double of = 0;
   int64_t taken = 0;
@@ -73,9 +73,9 @@ uint64_t FitOnce(const std::vector<First>& firsts) {
   return (from + to) / 2 / kUnit * kUnit;
 }
 
-// Of graphs, streams and whatever else a session takes beside its block.
+// Bytes of graphs, streams and whatever else a session takes beside its blocks and code.
 int64_t Beside(const TakenBytes& taken) { return taken.all - taken.blocks - taken.code; }
-// The same without its streams.
+// The same without streams.
 int64_t BesideStreams(const TakenBytes& taken) { return Beside(taken) - taken.streams; }
 
 void FitCode(const std::vector<MeasuredPlan>& plans, DeviceMemoryRates* rates) {
@@ -132,7 +132,7 @@ void FitGraphs(const std::vector<MeasuredPlan>& plans, DeviceMemoryRates* rates)
     rates->graph_node = Round(solution[0]);
     rates->graph = Round(solution[1]);
   }
-  // What the first sessions take: they use up what CUDA keeps ready.
+  // The first sessions differ: they use memory that CUDA keeps ready.
   std::vector<First> firsts;
   for (const MeasuredPlan& p : plans) {
     const DeviceMemory memory = EstimateDeviceMemory(p.needs, *rates);

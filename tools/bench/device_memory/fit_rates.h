@@ -1,5 +1,5 @@
-// FitRates: what CUDA takes beside the bytes that it is asked for, from what devices gave for plans; and the
-// two beside each other, as tables.
+// FitRates: fits the memory that CUDA takes beside the requested bytes to measured plans. Also prints stated
+// and taken bytes as tables.
 #pragma once
 
 #include <string>
@@ -9,26 +9,26 @@
 
 namespace rondo::bench {
 
-// The rates with which statements come closest. What many loads of the same code and many sessions take each,
-// by least squares over all plans, no rate below 0; then what is left of the first. Rates that no plan tells
-// stay as in `start`.
+// The rates that fit the plans best. First come the bytes that each further load of the code and each further
+// session takes, by least squares over all plans, with no rate below 0. What the first ones take beyond that
+// gives the rates paid once. Rates that no plan determines stay as in `start`.
 DeviceMemoryRates FitRates(const std::vector<MeasuredPlan>& plans, const DeviceMemoryRates& start);
 
-// How far a statement is from what was taken.
+// Stated against taken bytes for a number of sessions.
 struct StatementError {
   uint64_t sessions = 0;
   uint64_t stated = 0;
   int64_t taken = 0;
   int64_t difference() const { return static_cast<int64_t>(stated) - taken; }
-  // Within 1 % or 4 MiB.
+  // The difference is at most 1 % of `taken` or 4 MiB.
   bool good() const;
 };
-// With 1, 2, 8 and all of its sessions, as far as there are so many.
+// For 1, 2, 8 and all measured sessions, as far as there are so many.
 std::vector<StatementError> ErrorsOf(const MeasuredPlan& plan, const DeviceMemoryRates& rates);
 
-// A plan by parts, in MiB: stated, taken, and the difference.
+// A table with a row for each kind of memory, in MiB: stated, taken, difference.
 std::string StageTable(const MeasuredPlan& plan, const DeviceMemoryRates& rates);
-// As formats/plan/device_memory.h has them.
+// The rates as C++ text for formats/plan/device_memory.h.
 std::string RatesText(const DeviceMemoryRates& rates);
 
 }  // namespace rondo::bench

@@ -13,7 +13,7 @@
 namespace rondo::bench {
 namespace {
 
-// A device, and what is gone from it after each kind of call.
+// A device that counts how many free bytes each kind of call takes.
 class AccountingDevice : public ForwardingDevice {
  public:
   explicit AccountingDevice(Device* inner) : ForwardingDevice(inner), opened_(Free()) {}

@@ -15,22 +15,22 @@ namespace rondo::bench {
 
 namespace {
 
-constexpr int kProblems = 48;             // with tiles
-constexpr size_t kCandidates = 7;         // of each
-constexpr int64_t kMostWork = 1LL << 35;  // multiply-adds: some hundred microseconds
+constexpr int kProblems = 48;             // tiled matmuls
+constexpr size_t kCandidates = 7;         // for each
+constexpr int64_t kMostWork = 1LL << 35;  // multiply-adds: some 100 microseconds
 constexpr uint64_t kSeed = 1;
 
 const char* TypeName(const MatmulSize& size) {
   return size.tf32 ? "tf32" : size.type == DType::kF32 ? "f32" : "bf16";
 }
 
-// A multiple of 64 between the two, as likely to be in one octave as in another.
+// A random multiple of 64 from `least` to `most`, uniform in the logarithm.
 int64_t Extent(std::mt19937_64& random, double least, double most) {
   const double at = static_cast<double>(random() >> 11) * 0x1p-53;
   return std::max<int64_t>(1, std::llround(least * std::pow(most / least, at) / 64)) * 64;
 }
 
-// What is computed in tiles: B fits into L2, and is there.
+// A problem for tiled kernels. B fits into L2 and lies there.
 MatmulSize TiledProblem(std::mt19937_64& random, int place) {
   MatmulSize size;
   do {
@@ -49,7 +49,7 @@ std::vector<KernelCandidate> CandidatesOf(const CudaTarget& target, BenchKernel&
   return KernelCandidates(kernel.kernel(), target, facts[0]);
 }
 
-// Some of the candidates, of all variants: the best by estimate and others that are drawn.
+// Adds up to kCandidates cases: the two best by estimate, and others drawn at random from all variants.
 void AddCases(const CudaTarget& target, const MatmulSize& size, std::mt19937_64& random,
               std::vector<BenchCase>* cases) {
   BenchKernel kernel(size, "");
@@ -102,7 +102,7 @@ std::vector<BenchCase> BenchCases(const CudaTarget& target) {
   std::mt19937_64 random(kSeed);
   std::vector<BenchCase> cases;
   for (int i = 0; i < kProblems; ++i) AddCases(target, TiledProblem(random, i), random, &cases);
-  // Few rows: B is more than any L2 holds.
+  // Few rows: B exceeds any L2.
   for (const int64_t n : {32768, 49152, 65536}) AddCases(target, {1, n, 4096}, random, &cases);
   AddCases(target, {8, 32768, 4096}, random, &cases);
   for (const int64_t elements : {1 << 20, 2 << 20, 4 << 20, 8 << 20}) cases.push_back({{}, "", elements});

@@ -1,5 +1,5 @@
-// The kernels that gpu_table times: matmuls as models have them, each computed by several of its candidates,
-// matmuls of a library and maps.
+// The kernels that gpu_table times: matmuls of the sizes that models have, each by several candidates and by
+// a library, and maps.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,29 @@
 
 namespace rondo::bench {
 
-// A kernel by what makes it: a matmul by one configuration, or (elements > 0) a map.
+// Describes one kernel: a matmul with a configuration, or (elements > 0) a map.
 struct BenchCase {
   MatmulSize size;
   std::string configuration;
   int64_t elements = 0;
 
   std::unique_ptr<BenchKernel> Kernel() const;
-  // "bf16 512 768 3072 tma 128x192 1x1x1 cluster 1", "map 1048576": unique, without commas.
+  // A unique name without commas: "bf16 512 768 3072 tma 128x192 1x1x1 cluster 1", "map 1048576".
   std::string Name() const;
-  // What it competes with: the other cases of its problem have the same.
+  // The same for all cases that compute the same matmul.
   std::string Problem() const;
-  // First word of the configuration; "map".
+  // The first word of the configuration, or "map".
   std::string Family() const;
 };
 
-// The case of that name; none if there is no such name.
+// The case with that Name(); none if the name is malformed.
 std::optional<BenchCase> ParseBenchCase(const std::string& name);
 
-// The same list for the same target: for each of a set of random problems, some of its candidates.
+// Some candidates for each of a fixed set of pseudo-random problems. The same target gives the same list.
 std::vector<BenchCase> BenchCases(const CudaTarget& target);
 
-// What the compiler estimates with the target's table, in cycles of the kernel alone. None: the target has no
-// such candidate, or nothing is estimated for it.
+// The compiler's estimate with the target's table, in cycles of the kernel alone. None if the target has no
+// such candidate or no estimate for it.
 Result<std::optional<double>> EstimatedCycles(const CudaTarget& target, BenchKernel& kernel);
 
 }  // namespace rondo::bench

@@ -58,8 +58,8 @@ BenchKernel::BenchKernel(int64_t elements) {
   Finish();
 }
 
-// What is read is state, which KernelTimer fills with numbers: zeros would draw less power, and so run at a
-// higher clock.
+// Operands that are read are state, because KernelTimer fills state with numbers. Zeros would draw less power
+// and so run at a higher clock.
 uint16_t BenchKernel::AddOperand(DType type, Mode mode, const std::vector<int64_t>& strides,
                                  int64_t elements) {
   Operand operand;
@@ -93,11 +93,12 @@ void BenchKernel::Contain(Part part) {
   kernel_.parts = arena.Copy(std::vector<Part>{part});
 }
 
-// With the scratch that ChooseLibraries would give it. Nothing where the library has no such matmul.
+// Makes the matmul a library call, with the scratch memory that ChooseLibraries would give it. Does nothing
+// if the library has no such matmul.
 void BenchKernel::LeaveToLibrary() {
   const std::optional<LibraryMatmul> matmul = LibraryMatmulOf(kernel_);
   if (!matmul) return;
-  constexpr int kMostScratch = 90;  // the architecture whose scratch is the most
+  constexpr int kMostScratch = 90;  // the architecture that needs the most scratch
   kernel_.workspace_param = kernel_.num_params++;
   kernel_.workspace_bytes = MostWorkspace(*matmul, kMostScratch) + kWorkspaceSlack;
   AddBuffer(BufferKind::kWorkspace, DType::kU8, kernel_.workspace_bytes);

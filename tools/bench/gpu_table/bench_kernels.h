@@ -1,4 +1,4 @@
-// The kernels that gpu_table times: a matmul or a map over memory of its own, as a plan of one step.
+// A kernel that gpu_table times: a matmul or a map over its own memory, as a plan of one step.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct MatmulSize {
   bool tf32 = false;
 };
 
-// A kernel with the memory it runs over; what it points to lives as long.
+// A kernel and the plan data that it points to, which lives as long as this object.
 class BenchKernel {
  public:
-  // `configuration`: a name of kernel_configuration.h.
+  // A matmul. `configuration`: a text that kernel_configuration.h parses; "": none yet.
   BenchKernel(const MatmulSize& size, std::string configuration);
-  // Copies so many f16 elements.
+  // A map that copies `elements` f16 elements.
   explicit BenchKernel(int64_t elements);
   BenchKernel(const BenchKernel&) = delete;
 

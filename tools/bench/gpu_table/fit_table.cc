@@ -51,14 +51,14 @@ constexpr TableEntry kEntries[] = {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The cases of one problem and kernel shape, whose estimates are made again and again.
+// Estimates the timed cases; it keeps their kernels, because each is estimated many times.
 class Estimator {
  public:
   Estimator(const CudaTarget& target, const std::vector<TimedCase>& times) : target_(target), times_(times) {
     for (const TimedCase& time : times) kernels_.push_back(time.kernel.Kernel());
   }
 
-  // ln(estimated / measured) of case `i`; infinite: nothing is estimated.
+  // ln(estimated / measured) of case `i`; infinite if it has no estimate.
   Result<double> Error(const GpuTable& table, size_t i) {
     CudaTarget target = target_;
     target.table = &table;
@@ -72,7 +72,7 @@ class Estimator {
   std::vector<std::unique_ptr<BenchKernel>> kernels_;
 };
 
-// Descends. Of an entry only the cases are estimated again that depend on it.
+// The coordinate descent. A changed entry re-estimates only the cases that depend on it.
 class Fitter {
  public:
   Fitter(const CudaTarget& target, const GpuTable& start, const std::vector<TimedCase>& times)
@@ -96,7 +96,7 @@ class Fitter {
  private:
   static constexpr double kPrior = 0.002;  // weight of |ln(entry / start)| beside the error
 
-  // Families count alike, whatever the number of their cases.
+  // Each family has the same total weight, however many cases it has.
   void Weigh() {
     std::map<std::string, double> cases;
     for (const TimedCase& time : times_) cases[time.kernel.Family()] += 1;
@@ -121,7 +121,7 @@ class Fitter {
     return Status::Ok();
   }
 
-  // Far from where the entry is: a bound that does not bind here may bind elsewhere.
+  // Tries values far from the entry's own: a bound that does not bind here may bind there.
   Result<bool> Depends(const TableEntry& entry, size_t i) {
     for (const double factor : {0.2, 5.0}) {
       GpuTable other = table_;
@@ -214,9 +214,9 @@ class Fitter {
   const GpuTable start_;
   GpuTable table_;
   const std::vector<TimedCase>& times_;
-  std::vector<double> weights_;                  // of the cases
-  std::vector<double> errors_;                   // of the cases, with table_
-  std::vector<std::vector<size_t>> dependents_;  // of the entries
+  std::vector<double> weights_;                  // one a case
+  std::vector<double> errors_;                   // of the cases, by table_
+  std::vector<std::vector<size_t>> dependents_;  // for each entry, the cases that depend on it
 };
 
 }  // namespace

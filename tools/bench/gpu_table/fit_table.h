@@ -1,4 +1,4 @@
-// FitTable: the entries of GpuTable with which the compiler's estimates come closest to measured times.
+// FitTable: fits the entries of GpuTable so that the compiler's estimates come closest to measured times.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace rondo::bench {
 
 struct TimedCase {
   BenchCase kernel;
-  double cycles = 0;  // of one launch among launches of it
+  double cycles = 0;  // of one launch in a series of launches of the same kernel
 };
 
-// An entry of the table that times of single kernels can tell.
+// An entry of the table that can be fitted to times of single kernels.
 struct TableEntry {
   const char* name;
   const char* unit;
@@ -23,7 +23,7 @@ struct TableEntry {
 };
 Span<const TableEntry> TableEntries();
 
-// How far the estimates of a variant are from the times.
+// How far the estimates of one kernel variant are from the times.
 struct VariantError {
   std::string variant;
   size_t kernels = 0;
@@ -32,21 +32,21 @@ struct VariantError {
 
 struct TableErrors {
   std::vector<VariantError> variants;  // in the order in which they appear
-  // Over the problems with two cases and more: time of the case that is estimated to be best over that of the
-  // best, as the geometric mean. What a choice by estimate costs.
+  // What choosing by estimate costs: the time of the case with the best estimate over the best time, as the
+  // geometric mean over all problems with at least two cases.
   double choice = 1;
 };
 
 struct FittedTable {
-  cuda::GpuTable table;          // entries that no case depends on stay as they were
-  std::vector<bool> determined;  // of TableEntries(): some case depends on it
+  cuda::GpuTable table;          // entries that no case depends on keep their values
+  std::vector<bool> determined;  // for each of TableEntries(): some case depends on it
   TableErrors before, after;
 };
 
-// Coordinate descent in the logarithms of all entries at once over the mean of |ln(estimated / measured)|
-// (variants count alike), with a small weight that keeps what the times do not tell near `start`. Every entry
-// stays positive. The same result for the same times. `target` without a table of its own. Cases that the
-// target has not are left out; kInvalidArgument if none is left.
+// Coordinate descent over the logarithms of the entries. It minimises the mean of |ln(estimated / measured)|,
+// in which all variants weigh the same. A small penalty keeps entries that the times do not determine near
+// `start`. Entries stay positive, and the same times give the same result. `target` must not have its own
+// table. Cases without an estimate are left out; kInvalidArgument if none is left.
 Result<FittedTable> FitTable(const CudaTarget& target, const cuda::GpuTable& start,
                              const std::vector<TimedCase>& times);
 

@@ -15,7 +15,7 @@ using cuda::ToStatus;
 
 constexpr int kProcessors = 16, kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_...
 
-// Each thread multiplies; the first one reads both clocks before and after.
+// All threads multiply. The first one reads both clocks before and after.
 constexpr const char* kText = R"cuda(
 extern "C" __global__ void __launch_bounds__(1024) clocks(unsigned long long* out, float x) {
   unsigned long long time = 0, cycles = 0;
@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(1024) clocks(unsigned long long* ou
 }
 )cuda";
 
-// What a call gives back at its end, whichever way it ends.
+// Releases what a call holds, on success and on errors.
 struct Loaded {
   const Api* api = nullptr;
   cuda::ModuleHandle module = nullptr;
@@ -96,7 +96,7 @@ Result<double> CyclesAMicrosecond(const GpuFacts& gpu) {
   cuda::LaunchConfig config;
   config.grid[0] = gpu.processors;
   config.block[0] = 1024;
-  for (int i = 0; i < 3; ++i)  // the first ones bring the clock up
+  for (int i = 0; i < 3; ++i)  // the first launches bring the clock up
     RONDO_RETURN_IF_ERROR(
         ToStatus(*api, api->launch(&config, function, params, nullptr), "cuLaunchKernelEx"));
   RONDO_RETURN_IF_ERROR(

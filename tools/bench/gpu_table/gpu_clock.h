@@ -10,14 +10,14 @@ namespace rondo::bench {
 
 struct GpuFacts {
   std::string name;
-  std::string architecture;  // the best target for it: "sm_90a"
+  std::string architecture;  // of the best target for this GPU: "sm_90a"
   uint32_t processors = 0;   // multiprocessors
 };
 
-// Of the first GPU. Errors: kUnsupported without a driver or where no target runs on it.
+// Facts of the first GPU. Errors: kUnsupported without a driver or if no target runs on the GPU.
 Result<GpuFacts> ReadGpu();
 
-// Cycles a microsecond while all multiprocessors multiply: both clocks of the GPU, over some milliseconds.
+// Cycles a microsecond while all multiprocessors multiply for some milliseconds, by the GPU's two clocks.
 Result<double> CyclesAMicrosecond(const GpuFacts& gpu);
 
 }  // namespace rondo::bench

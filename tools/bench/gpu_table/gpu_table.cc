@@ -1,10 +1,10 @@
-// Measures the compiler's table of a GPU (compiler/codegen/cuda/gpu_table.h) again: times a few hundred
-// kernels, fits the table to the times, and prints both tables and how far estimates are from times with
+// Measures the compiler's table of a GPU (compiler/codegen/cuda/gpu_table.h) again. It times a few hundred
+// kernels, fits the table to the times, and prints the old and the fitted table with the estimates' errors by
 // each.
 //
-//   gpu_table [TIMES]       on this machine's GPU; the times go to the file TIMES
-//   gpu_table --fit TIMES   from times taken before, without a GPU
-//   gpu_table --compile A   only compiles the kernels that it would time, for architecture A ("sm_90a")
+//   gpu_table [TIMES]       times on this machine's GPU; writes the times to the file TIMES
+//   gpu_table --fit TIMES   fits to times taken before, without a GPU
+//   gpu_table --compile A   only compiles the kernels, for architecture A ("sm_90a")
 #include "compiler/codegen/cuda/gpu_table.h"
 
 #include <atomic>
@@ -28,7 +28,7 @@
 namespace rondo::bench {
 namespace {
 
-// What was measured: the first line of a file of times, and the rest of it.
+// A measurement. In a file of times the first line holds the GPU and the clock, the rest the cases.
 struct Times {
   std::string gpu, architecture;
   double clock = 0;  // cycles a microsecond
@@ -46,7 +46,8 @@ Status Compile(const std::string& architecture, BenchKernel* kernel) {
   return AddCudaModules(&kernel->emitted(), options, &report);
 }
 
-// On all threads of the machine. The first error of the list, naming the kernel.
+// Compiles on all threads of the machine. Returns the first error in the order of `cases`; it names the
+// kernel.
 Status CompileAll(const std::string& architecture, const std::vector<BenchCase>& cases,
                   std::vector<std::unique_ptr<BenchKernel>>* kernels) {
   for (const BenchCase& one : cases) kernels->push_back(one.Kernel());

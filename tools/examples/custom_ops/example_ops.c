@@ -5,8 +5,8 @@
  *   Trace       x -> x, passed through              writes a line about x at each run; attributes label, path
  * (strings)
  *
- * Affine is the least an op can be. DecayedSum changes an argument: bound to a state of the session, it keeps
- * what it has seen from run to run, in place. Trace works outside of what a graph can hold, and says so.
+ * Affine is a minimal op. DecayedSum changes an argument in place: bound to a state of the session, it keeps
+ * its sum from run to run. Trace writes a file, which no graph can record, and declares that.
  */
 #include <fcntl.h>
 #include <math.h>
@@ -55,7 +55,7 @@ static int64_t elements_of(const rondo_op_type* type) {
   return n;
 }
 
-/* All inputs are f32 of one shape, which is the output's. */
+/* Whether all inputs are f32 and have the output's shape. */
 static int32_t infer_same(void* user, const rondo_op_node* node, rondo_op_type* outputs, char* error,
                           size_t error_size) {
   (void)user;
@@ -72,7 +72,7 @@ static int32_t infer_same(void* user, const rondo_op_node* node, rondo_op_type* 
   return 0;
 }
 
-/* What an instance knows. It never changes after `create`: several sessions may run it at once. */
+/* An instance of an op. It never changes after `create`, so several sessions may run it at once. */
 typedef struct instance {
   int64_t elements;
   float scale, shift;

@@ -3,13 +3,13 @@
 //   MoeCombine   hidden [tokens, width] f32, expert_rows [rows, width] f32, slots [tokens, k] i64,
 //                scores [tokens, k] f32  ->  hidden, changed in place
 //
-// Adds to the row of each token the rows of its k experts, weighted by the softmax of the token's scores. A
-// slot that is no row of expert_rows adds nothing: an expert had no room for the token.
+// Adds to each token's row the rows of its k experts, weighted by the softmax of the token's scores. A slot
+// that is no row of expert_rows adds nothing: the expert had no room for the token.
 //
-// On a GPU, `enqueue` launches two kernels on the stream that it is given, which Rondo captures into the
-// graph of the model; the weights between them lie in the workspace. On the host, `run` does the same. The
-// kernels are compiled when a plan is loaded, for the GPU that is there; libcuda and libnvrtc are opened
-// then, so that one library serves machines with a GPU and without.
+// On a GPU, `enqueue` launches two kernels on the given stream, and Rondo captures them into the model's
+// graph. The weights that the first computes for the second lie in the workspace. On the host, `run` computes
+// the same. The kernels are compiled when a plan is loaded, for the machine's GPU. libcuda and libnvrtc are
+// opened then, so that one library serves machines with and without a GPU.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <nvrtc.h>
@@ -97,7 +97,7 @@ int32_t Refuse(char* error, size_t error_size, const char* why) {
   return RONDO_OP_FAILED;
 }
 
-// What an instance knows. It never changes after `create`: several sessions may use it at once.
+// An instance of the op. It never changes after `create`, so several sessions may use it at once.
 struct MoeCombine {
   int tokens = 0, width = 0, k = 0;
   int64_t rows = 0;
@@ -107,7 +107,7 @@ struct MoeCombine {
   bool Compile(const Cuda& cuda);
 };
 
-// The kernels for the GPU whose context is current.
+// Compiles the kernels for the GPU whose context is current.
 bool MoeCombine::Compile(const Cuda& cuda) {
   CUdevice device = 0;
   int major = 0, minor = 0;
@@ -154,7 +154,7 @@ int32_t Infer(void*, const rondo_op_node* node, rondo_op_type* outputs, char* er
   return RONDO_OP_OK;
 }
 
-// The weights of all tokens.
+// Bytes of workspace: the weights of all tokens.
 uint64_t Workspace(void*, const rondo_op_node* node) {
   return static_cast<uint64_t>(node->inputs[3].dims[0] * node->inputs[3].dims[1]) * sizeof(float);
 }

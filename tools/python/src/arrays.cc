@@ -7,7 +7,7 @@
 namespace rondo::python {
 namespace {
 
-// An address of this alignment suits every plan (rondo_memory).
+// An alignment in bytes that suits every plan (rondo_memory).
 constexpr size_t kAlignment = 256;
 
 [[noreturn]] void Refuse(const Port& port, bool output, const std::string& why) {
@@ -19,13 +19,14 @@ std::string DeviceText(int type, int id) {
   return gpu ? "cuda:" + std::to_string(id) : "a device of DLPack's type " + std::to_string(type);
 }
 
-// Memory that the processor reads: page-locked and managed memory are, too.
+// Whether the CPU can read the memory; page-locked and managed memory count.
 bool IsHost(int device_type) {
   return device_type == nb::device::cpu::value || device_type == nb::device::cuda_host::value ||
          device_type == nb::device::cuda_managed::value;
 }
 
-// numpy exports no array of ml_dtypes' types: their bits are taken, and the type is noted.
+// numpy cannot export arrays of ml_dtypes' types. For these the bits are exported, and the type comes from
+// its name.
 const ElementType* TypeByName(nb::handle object) {
   if (!nb::hasattr(object, "dtype") || !nb::hasattr(object, "view")) return nullptr;
   const nb::object dtype = object.attr("dtype");
@@ -42,7 +43,7 @@ bool Import(nb::handle object, bool output, nb::ndarray<nb::ro>* to) {
   return true;
 }
 
-// What DLPack says of a producer: it orders its work before the stream that it is told.
+// By DLPack's rules the producer orders its work before the stream that it is given.
 nb::object CapsuleOf(nb::handle object, const Port& port, bool output, int gpu, Gpus* gpus) {
   std::string error;
   const uintptr_t stream = gpus->Stream(gpu, &error);
@@ -87,8 +88,8 @@ void CheckDense(const Array& array, const Port& port, bool output) {
   }
 }
 
-// On the host, arrays are used where they lie; but an index is checked and then used, and must not change in
-// between, and what is given away is the run's to write.
+// Whether a run on the host uses the caller's array without a copy. Integers are copied, because an index
+// must not change between its check and its use. Inputs that the run may write are copied too.
 bool IsUsedInPlace(const ElementType& type, const Port& port, bool output) {
   if (output) return true;
   switch (type.dtype) {
@@ -102,7 +103,7 @@ bool IsUsedInPlace(const ElementType& type, const Port& port, bool output) {
   }
 }
 
-// What an object without a usable array is, or says of itself.
+// Refuses an object that gives no usable array, with the reason that it raises.
 [[noreturn]] void RefuseObject(nb::handle object, const Port& port, bool output) {
   if (!nb::hasattr(object, "__dlpack__")) {
     Refuse(port, output,
@@ -132,7 +133,7 @@ void TakeHostArray(nb::handle object, const Port& port, bool output, const Place
     array->memory = RONDO_DEVICE_MEMORY;
 }
 
-// The device of an object with __dlpack_device__; the processor's of others.
+// The device by __dlpack_device__; the CPU for objects without it.
 void FindDevice(nb::handle object, int* type, int* id) {
   *type = nb::device::cpu::value;
   *id = 0;
@@ -147,7 +148,8 @@ void* AllocateHost(uint64_t bytes) {
   return posix_memalign(&block, kAlignment, bytes == 0 ? 1 : bytes) == 0 ? block : nullptr;
 }
 
-// What frees a GPU's memory when the last array over it is gone. `gpus` lives as long as the process.
+// An owner that frees the GPU's memory when the last array over it is gone. `gpus` lives as long as the
+// process.
 nb::object GpuOwner(Gpus* gpus, int gpu, uint64_t address) {
   struct Block {
     Gpus* gpus;
@@ -161,7 +163,7 @@ nb::object GpuOwner(Gpus* gpus, int gpu, uint64_t address) {
   });
 }
 
-// numpy's array, of ml_dtypes' type where it has none of its own and that package is there.
+// A numpy array. A type that numpy lacks becomes one of ml_dtypes, if that package is installed.
 nb::object SeenOnHost(const nb::object& owner, void* data, const std::vector<size_t>& shape,
                       const ElementType& type) {
   if (type.in_numpy()) {

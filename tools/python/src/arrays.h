@@ -1,4 +1,4 @@
-// Arrays of Python's frameworks as tensors of a run, and the other way round, by DLPack and without copies.
+// Converts between arrays of Python's frameworks and tensors of a run, by DLPack and without copies.
 #pragma once
 
 #include <nanobind/ndarray.h>
@@ -12,32 +12,33 @@
 
 namespace rondo::python {
 
-// Where a session's memory is, as far as its arrays matter.
+// Where a session's memory lies, as far as arrays depend on it.
 struct Place {
-  Gpus* gpus = nullptr;           // null: the host's
-  std::vector<uint32_t> devices;  // the driver's, of each device of the plan
+  Gpus* gpus = nullptr;           // null: host memory
+  std::vector<uint32_t> devices;  // the driver's number for each device of the plan
   int GpuOf(const Port& port) const { return static_cast<int>(devices[port.device]); }
 };
 
-// An array of the caller's, or a new one. Holds its memory; made and destroyed with the interpreter's lock.
+// An array of the caller, or a new one. Keeps its memory alive. Created and destroyed with the interpreter's
+// lock held.
 struct Array {
   nb::ndarray<nb::ro> held;
   const ElementType* type = nullptr;
   rondo_memory memory = RONDO_HOST_MEMORY;
-  int gpu = -1;  // whose stream must be waited for first; -1: none
+  int gpu = -1;  // the run must wait for this GPU's stream; -1: none
 
   std::vector<int64_t> shape() const { return {held.shape_ptr(), held.shape_ptr() + held.ndim()}; }
-  // For `port`, whose name it borrows.
+  // The tensor for `port`; it borrows the port's name.
   Tensor TensorFor(const Port& port) const;
   std::string Text() const;  // "float32[1, 3]"
 };
 
-// Takes what the caller gives for `port`. Raises InvalidArgument for what is no array, lies on another
-// device, is not dense and row-major, is of a type that Rondo lacks, or, if `output`, cannot be written.
+// Takes the caller's object for `port`. Raises InvalidArgument if it is no array, lies on another device, is
+// not dense and row-major, has a type that Rondo lacks, or, for an output, is read-only.
 Array TakeArray(nb::handle object, const Port& port, bool output, const Place& place);
 
-// Memory for an output, and what Python sees of it: numpy's on the host; on a GPU, if `on_device`, an object
-// with __dlpack__.
+// Memory for an output, and the object that Python sees: a numpy array on the host, or, if `on_device`, an
+// object with __dlpack__ on a GPU.
 struct NewArray {
   Array array;
   nb::object seen;

@@ -34,7 +34,7 @@ T Take(Result<T> result) {
   Raise(kInvalidArgument, std::string(option) + " \"" + text + "\" is none of " + known);
 }
 
-// The value of an option as a T; what it is otherwise is an error.
+// The value of an option as a T; raises an error for any other type.
 template <typename T>
 T As(const char* option, nb::handle value) {
   T taken{};
@@ -82,14 +82,14 @@ std::vector<NodeAnnotation> AnnotationsOf(const std::vector<std::string>& texts)
 using Texts = std::vector<std::string>;
 using Set = void (*)(const char* option, nb::handle value, CompileOptions* options);
 
-// A field of CompileOptions that Python's value is as it stands.
+// Sets a field of CompileOptions to Python's value without conversion.
 template <auto kField>
 void SetField(const char* option, nb::handle value, CompileOptions* options) {
   auto& field = options->*kField;
   field = As<std::remove_reference_t<decltype(field)>>(option, value);
 }
 
-// A field that `kRead` makes of a text, or of texts.
+// Sets a field to what `kRead` makes of a string or of strings.
 template <auto kField, auto kRead, typename T = std::string>
 void SetRead(const char* option, nb::handle value, CompileOptions* options) {
   options->*kField = kRead(As<T>(option, value));
@@ -100,7 +100,7 @@ Targets TargetsOf(const std::string& text) { return Take(ParseTargets(text)); }
 using Numbers = std::map<std::string, double>;
 BoundValues BoundTo(const Numbers& numbers) { return BoundValues(numbers.begin(), numbers.end()); }
 
-// By the names of compile's arguments.
+// Setters by the names of compile's arguments.
 constexpr std::pair<const char*, Set> kOptions[] = {
     {"shapes", SetField<&CompileOptions::shapes>},
     {"bound_inputs", SetRead<&CompileOptions::bound_inputs, BoundTo, Numbers>},
@@ -140,12 +140,12 @@ void SetOptions(nb::dict given, CompileOptions* options) {
   }
 }
 
-// Unwinds the compiler; WithinMemory, on the way, takes what derives from std::exception for a want of
-// memory.
+// Thrown to unwind the compiler. It does not derive from std::exception, which WithinMemory would take for a
+// lack of memory.
 struct Stopped {};
 
-// Calls Python's `progress` when a pass begins. What it raises, or a signal's handler (KeyboardInterrupt),
-// stops the compiler.
+// Calls Python's `progress` when a pass begins. An exception from it or from a signal handler
+// (KeyboardInterrupt) stops the compiler.
 class Progress {
  public:
   explicit Progress(nb::object call) : call_(std::move(call)) {}
@@ -167,10 +167,10 @@ class Progress {
   std::exception_ptr raised_;
 };
 
-// Program, path, and shapes of that model alone.
+// Program, path, and the shapes for this model alone.
 using Model = std::tuple<std::string, std::string, std::map<std::string, std::vector<int64_t>>>;
 
-// None, or what the plan is when it is not written to `output`.
+// Returns None if the plan is written to `output`, else the plan.
 nb::object Compile(const std::vector<Model>& models, nb::dict given, nb::object progress,
                    const std::optional<std::string>& output, const std::vector<std::string>& ops) {
   CompileOptions options;

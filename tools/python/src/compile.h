@@ -1,4 +1,4 @@
-// The compiler as Python sees it: rondo/compiling.py says what each option is.
+// The compiler's binding for Python. rondo/compiling.py documents the options.
 #pragma once
 
 #include "tools/python/src/errors.h"

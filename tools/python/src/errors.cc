@@ -33,7 +33,7 @@ uint64_t Nanoseconds(nb::handle seconds, const char* what) {
   if (seconds.is_none()) return 0;
   const double value = PyFloat_AsDouble(seconds.ptr());
   if (value == -1 && PyErr_Occurred() != nullptr) PyErr_Clear();
-  // Beyond 2^63 nanoseconds, 292 years, there is no limit to speak of.
+  // Above 2^63 nanoseconds (292 years) there is in effect no limit.
   if (!(value > 0) || std::isinf(value)) {
     Raise(kInvalidArgument, std::string(what) + " is " + nb::cast<std::string>(nb::repr(seconds)) +
                                 ": give a number of seconds above 0, or None for no limit");

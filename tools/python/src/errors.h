@@ -1,4 +1,4 @@
-// Rondo's errors as Python's: rondo/errors.py has a class for each code.
+// Rondo's errors as Python exceptions. rondo/errors.py has a class for each code.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,26 +10,26 @@ namespace rondo::python {
 
 namespace nb = nanobind;
 
-// Numbers of rondo_code and core's Code that the binding itself gives.
+// The codes (rondo_code, core's Code) that the binding itself raises.
 constexpr int kInvalidArgument = 1, kNotFound = 2, kUnsupported = 3, kOutOfMemory = 5,
               kFailedPrecondition = 6;
 
-// All functions here are called with the interpreter's lock.
+// The caller of all functions here holds the interpreter's lock.
 //
-// The exception; `code` as in rondo_code. `node`: the model's own node, "" when unknown.
+// Makes the exception. `code` is one of rondo_code. `node` is the model's own node, "" if unknown.
 nb::object MakeError(int code, std::string_view message, std::string_view node = "");
 [[noreturn]] void Raise(int code, std::string_view message, std::string_view node = "");
 
-// A str of bytes that need not be UTF-8: names come from models.
+// A str from bytes that need not be UTF-8, as names from models may be.
 nb::str Str(std::string_view bytes);
 
 // str(object).
 std::string StringOf(nb::handle object);
 
-// "numpy.ndarray": what messages call an object.
+// The type's name for messages: "numpy.ndarray".
 std::string TypeName(nb::handle object);
 
-// Nanoseconds of None (0) or a number of seconds above 0. `what` names it in the error.
+// Converts seconds above 0, or None (which gives 0), to nanoseconds. `what` names the argument in the error.
 uint64_t Nanoseconds(nb::handle seconds, const char* what);
 
 }  // namespace rondo::python

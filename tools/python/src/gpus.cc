@@ -15,7 +15,7 @@ using StreamHandle = void*;
 
 }  // namespace
 
-// Of libcuda, by the names under which it exports them.
+// The functions of libcuda that are used, with their exported names.
 struct Gpus::Functions {
   int (*init)(unsigned) = nullptr;
   int (*device_get)(int*, int) = nullptr;
@@ -45,7 +45,8 @@ struct Gpus::Functions {
   }
 };
 
-// Contexts and streams stay as long as the process: frameworks share the one, and may know the other.
+// Contexts and streams live as long as the process: frameworks share the contexts and may have noted the
+// streams.
 struct Gpus::Device {
   std::mutex mutex;
   Context context = nullptr;

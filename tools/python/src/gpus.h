@@ -1,4 +1,4 @@
-// What DLPack asks of a consumer on a GPU, by the NVIDIA driver's functions, opened at run time.
+// The GPU side of a DLPack consumer, by functions of the NVIDIA driver that are opened at run time.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,20 @@
 
 namespace rondo::python {
 
-// A stream on each GPU that arrays come from: a producer orders its work before the stream's (the argument
-// `stream` of __dlpack__), and a run begins once the stream is done. Uses the devices' shared (primary)
-// contexts, as Rondo and the frameworks do. Any thread.
+// One stream for each GPU that arrays come from. A producer orders its work before this stream (the argument
+// `stream` of __dlpack__), and a run begins once the stream is done. Uses the devices' primary contexts, as
+// Rondo and the frameworks do. Any thread.
 class Gpus {
  public:
-  // Null, and why, where there is no NVIDIA driver.
+  // Null, and the reason in `why`, if there is no NVIDIA driver.
   static std::unique_ptr<Gpus> Open(std::string* why);
   ~Gpus();
 
-  // As an integer, as DLPack wants it; 0 and an error's text if there is none.
+  // The stream as the integer that DLPack wants; 0 and a text in `error` if there is none.
   uintptr_t Stream(int device, std::string* error);
-  // Waits until all that producers ordered before it is done. "" or an error's text.
+  // Waits for all work that producers ordered before the stream. Returns "" or an error's text.
   std::string Wait(int device);
-  // Memory of the device, which anybody may use on any stream; 0 if there is none. Free waits until the
-  // device is idle.
+  // Device memory for use on any stream; 0 if it ran out. Free waits until the device is idle.
   uint64_t Allocate(int device, uint64_t bytes);
   void Free(int device, uint64_t address);
 

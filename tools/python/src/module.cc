@@ -7,7 +7,7 @@
 #include "tools/python/src/verify.h"
 
 NB_MODULE(_rondo, m) {
-  nanobind::set_leak_warnings(false);  // what a program's globals hold at its end is no leak
+  nanobind::set_leak_warnings(false);  // objects in a program's globals at exit are no leak
   m.attr("__version__") = rondo_version_string();
   rondo::python::DeclarePlan(m);
   rondo::python::DeclareRuntime(m);

@@ -38,7 +38,7 @@ std::string TextOf(const Port& port) {
 
 namespace {
 
-// With the interpreter's lock, which Check takes.
+// The caller holds the interpreter's lock, which Check needs.
 Port PortOf(const api::Plan& plan, uint32_t program, rondo_direction direction, uint32_t index) {
   rondo_port port;
   Check(direction == RONDO_INPUT ? plan.GetInput(program, index, &port)
@@ -47,8 +47,9 @@ Port PortOf(const api::Plan& plan, uint32_t program, rondo_direction direction, 
           port.bytes, port.is_state != 0, port.device};
 }
 
-// Inputs that are given away are updated ones, and those that another buffer takes over (rondo_memory). The
-// buffers bear the values' names: where a program has no input of that name, each may be it.
+// Marks the inputs whose memory a run may write: updated inputs, and inputs whose memory another buffer takes
+// over (rondo_memory). Buffers have the values' names. If a program has no input with the buffer's name, any
+// of its inputs may be meant, so all are marked.
 void MarkGivenAway(const api::Plan& plan, std::vector<Program>* programs) {
   std::vector<rondo_buffer> buffers(plan.BufferCount());
   for (uint32_t i = 0; i < buffers.size(); ++i) Check(plan.GetBuffer(i, &buffers[i]));
@@ -113,7 +114,7 @@ PlanObject FromBytes(std::vector<uint8_t> bytes, const char* name) {
   return Opened(std::move(opened), options);
 }
 
-// A file that is there is replaced once the new one is complete.
+// An existing file is replaced only when the new one is complete.
 std::string Write(const OpenPlan& plan, const fs::path& path) {
   const fs::path whole = path.string() + "." + std::to_string(getpid()) + ".part";
   std::error_code error;

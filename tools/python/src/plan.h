@@ -1,4 +1,4 @@
-// Plans as Python sees them, over rondo.hpp.
+// The Python binding of plans, over rondo.hpp.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace rondo::python {
 
-// Raises what `error` says, if there is one.
+// Raises `error` as an exception, if there is one.
 void Check(const Error& error);
 
-// Everything below is immutable once made: any thread, with the interpreter's lock or without.
+// Everything below is immutable once made: any thread may read it, with or without the interpreter's lock.
 struct Port {
   std::string name;
   rondo_dtype dtype = RONDO_F32;
@@ -36,7 +36,7 @@ const Port* FindPort(const std::vector<Port>& ports, const std::string& name);
 // "tokens int64[1, 64]", "cache float32[8, 4] (state)".
 std::string TextOf(const Port& port);
 
-// A plan and the bytes that it was opened from, if it was. Shared with its sessions.
+// A plan, and its bytes if it was opened from bytes. Shared with its sessions.
 struct OpenPlan {
   std::vector<uint8_t> bytes;  // empty: opened from `path`
   std::string path;
@@ -44,7 +44,7 @@ struct OpenPlan {
   std::vector<Program> programs;
 };
 
-// What Python holds.
+// The object that Python holds.
 struct PlanObject {
   std::shared_ptr<const OpenPlan> plan;
 };

@@ -1,5 +1,5 @@
-// How compile.cc, which includes the compiler's headers and so cannot include rondo.hpp, gives a plan to
-// Python.
+// Makes Python's plan object from bytes. It is declared apart for compile.cc, which includes the compiler's
+// headers and so cannot include rondo.hpp.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ const Port& PortOf(const OpenPlan& plan, const Program& program, const std::stri
   Raise(kNotFound, "program " + program.name + " has no " + (output ? "output" : "input") + " of that name");
 }
 
-// Whether the arrays are all that the program needs, each of its type and shape.
+// Whether the arrays are all of the program's inputs, each with the right type and shape.
 bool Takes(const Program& program, const Named& inputs, const std::vector<Array>& arrays) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Port* port = FindPort(program.inputs, inputs[i].first);
@@ -78,7 +78,7 @@ const Program& NamedProgram(const OpenPlan& plan, nb::handle name) {
   return plan.programs[index];
 }
 
-// A port of any program called `name`: what an array is taken for before its program is known.
+// An input called `name` of any program: arrays are read by it before their program is known.
 const Port* AnyPort(const OpenPlan& plan, const std::string& name) {
   for (const Program& program : plan.programs) {
     if (const Port* port = FindPort(program.inputs, name)) return port;
@@ -86,7 +86,8 @@ const Port* AnyPort(const OpenPlan& plan, const std::string& name) {
   return nullptr;
 }
 
-// By the exact shapes of all inputs. Null where none has them, and there are buckets.
+// Chooses the program by the exact shapes of all inputs. Null if none fits and the plan has one family of
+// buckets.
 const Program* ChosenProgram(const OpenPlan& plan, const Place& place, const Families& families,
                              const Named& inputs) {
   if (plan.programs.size() == 1 && families.empty()) return &plan.programs[0];
@@ -105,14 +106,14 @@ const Program* ChosenProgram(const OpenPlan& plan, const Place& place, const Fam
   return fitting[0];
 }
 
-// The buckets that are meant; null if a program is.
+// The family of buckets that `program` names; null if it names none.
 Buckets* NamedFamily(Families* families, nb::handle program) {
   if (!nb::isinstance<nb::str>(program)) return nullptr;
   const auto found = families->find(nb::cast<std::string>(program));
   return found == families->end() ? nullptr : &found->second;
 }
 
-// The program of a family that arrays of these shapes take.
+// The program of a family that takes arrays of these shapes.
 const Program& ProgramFor(const OpenPlan& plan, const Place& place, const Buckets& buckets,
                           const Named& inputs) {
   std::vector<Array> arrays;
@@ -162,14 +163,14 @@ class Preparation {
   }
 
  private:
-  // Padding is copied into, and outputs are cut, in the host's memory.
+  // With buckets on the host, inputs are padded and outputs cut by copies in host memory.
   void Add(Array array, const Port& port, std::vector<Tensor>* tensors) {
     if (place_.gpus == nullptr && run_.buckets != nullptr) array.memory = RONDO_HOST_MEMORY;
     tensors->push_back(array.TensorFor(port));
     run_.arrays.push_back(std::move(array));
   }
 
-  // An output as this run gives it.
+  // The output with the shape that it has in this run.
   const Port& TrueOutput(const Port& port) {
     if (run_.buckets == nullptr) return port;
     Port& cut = run_.ports.emplace_back(port);

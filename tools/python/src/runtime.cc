@@ -22,7 +22,7 @@ namespace {
 
 thread_local bool completing = false;
 
-// By number; errors are counted by these names.
+// Names of the codes by number, for the error counters.
 constexpr const char* kCodes[] = {"ok",
                                   "invalid_argument",
                                   "not_found",
@@ -39,7 +39,7 @@ constexpr const char* kCodes[] = {"ok",
 
 Gpus* SharedGpus() {
   static std::string why;
-  static Gpus* const gpus = Gpus::Open(&why).release();  // arrays in its memory outlive everything
+  static Gpus* const gpus = Gpus::Open(&why).release();  // arrays in its memory may outlive everything else
   if (gpus == nullptr) Raise(kUnsupported, "the cuda driver cannot be used: " + why);
   return gpus;
 }
@@ -56,7 +56,7 @@ struct DriverOptions {
   std::vector<std::string> ops;
 };
 
-// May take seconds: without the interpreter's lock.
+// May take seconds: call it without the interpreter's lock.
 rondo_driver* Driver(const std::string& name, const DriverOptions& given) {
   const std::vector<const char*> ops = Pointers(given.ops);
   if (name == "cuda") {
@@ -151,7 +151,7 @@ nb::dict Metrics(const RuntimeObject& self) {
 nb::str Prometheus(const RuntimeObject& self) {
   std::string text;
   for (size_t needed = self.runtime->runtime.WriteMetrics({}); text.size() < needed + 1;) {
-    text.resize(needed + 1);  // a series may be added meanwhile
+    text.resize(needed + 1);  // a series may have been added meanwhile
     needed = self.runtime->runtime.WriteMetrics(text);
     if (needed < text.size()) return Str(std::string_view(text).substr(0, needed));
   }
@@ -171,7 +171,7 @@ OpenRuntime::OpenRuntime() : process(getpid()) {}
 
 OpenRuntime::~OpenRuntime() {
   if (!MadeHere(process)) {
-    new Runtime(std::move(runtime));  // its threads are the parent's
+    new Runtime(std::move(runtime));  // leaked on purpose: its threads are the parent's
   } else if (completing) {
     std::thread([last = std::move(runtime)] {}).detach();
   }

@@ -1,4 +1,4 @@
-// Runtimes as Python sees them.
+// The Python binding of runtimes.
 #pragma once
 
 #include <sys/types.h>
@@ -10,10 +10,11 @@
 
 namespace rondo::python {
 
-// A child of fork has the memory of what its parent made, and none of the threads.
+// Whether this process made the object. A child of fork has the memory of its parent's objects, but none of
+// their threads.
 bool MadeHere(pid_t process);
 
-// Shared with its sessions: destroyed after the last of them, on whatever thread that is.
+// Shared with its sessions. Destroyed after the last of them, on that thread.
 struct OpenRuntime {
   OpenRuntime();
   ~OpenRuntime();
@@ -23,7 +24,7 @@ struct OpenRuntime {
   Runtime runtime;
 };
 
-// While a completion runs on one of a runtime's own threads, which cannot destroy it.
+// Exists while a completion runs on a thread of a runtime. Such a thread cannot destroy the runtime.
 class Completing {
  public:
   Completing();
@@ -35,9 +36,10 @@ struct RuntimeObject {
   ~RuntimeObject();
 };
 
-// Raises InvalidArgument for what is no driver's name.
+// Raises InvalidArgument if no driver has that name.
 void CheckDriverName(const std::string& name);
-// A driver by its name, with devices enough for a plan's. May take seconds: without the interpreter's lock.
+// A driver by its name, with enough devices for a plan. May take seconds: call it without the interpreter's
+// lock.
 rondo_driver* MakeDriver(const std::string& name, uint32_t threads, uint32_t devices);
 
 void DeclareRuntime(nb::module_& m);

@@ -18,20 +18,21 @@
 namespace rondo::python {
 namespace {
 
-// Members are destroyed from the last: the session, then what it uses. Calls and runs under way share it, so
-// that closing it is safe at any moment.
+// Members are destroyed in reverse order: the session, then what it uses. Calls and runs under way share
+// ownership, so it is safe to close at any moment.
 struct OpenSession {
   std::shared_ptr<const OpenPlan> plan;
   std::shared_ptr<OpenRuntime> runtime;
   Session session;
   Families families;
   ~OpenSession() {
-    if (!MadeHere(runtime->process)) new Session(std::move(session));  // its runs were the parent's
+    if (!MadeHere(runtime->process))
+      new Session(std::move(session));  // leaked on purpose: its runs were the parent's
   }
 };
 
-// Runs of run_async that have not come to their end, completion included. At the end of the process they are
-// cancelled and waited for: a completion takes the interpreter's lock.
+// Runs of run_async that have not ended, completion included. At the end of the process they are cancelled
+// and waited for, because a completion takes the interpreter's lock.
 class RunsUnderWay {
  public:
   void Add(OpenSession* session) {
@@ -67,7 +68,8 @@ struct AsyncRun {
   nb::object done;  // called with the results and None, or None and the error
 };
 
-// With the interpreter's lock. What `done` raises, that its loop is closed, say, nobody waits for.
+// The caller holds the interpreter's lock. Exceptions of `done`, for example because its loop is closed, are
+// dropped: nobody waits for them.
 void Complete(AsyncRun* run, const Error& error) {
   const nb::object done = std::move(run->done);
   try {
@@ -130,7 +132,7 @@ class SessionObject {
     return run.results;
   }
 
-  // False where the inputs have to be padded, which no thread of the runtime's does: nothing is started.
+  // Returns false and starts nothing if the inputs must be padded, which no thread of the runtime does.
   bool Start(nb::handle inputs, nb::object done, nb::handle program, nb::handle outputs, nb::handle timeout) {
     const std::shared_ptr<OpenSession> open = Open();
     auto run = std::make_unique<AsyncRun>();
@@ -158,7 +160,7 @@ class SessionObject {
     return true;
   }
 
-  // Not a use of the session: any thread, at any moment.
+  // Does not count as a use of the session: any thread, at any moment.
   void Cancel() { Open()->session.Cancel(); }
 
   void Wait() {
@@ -208,7 +210,7 @@ class SessionObject {
     Call(*open, [&](Session& session, std::string*) { return session.WriteState(port.name.c_str(), bytes); });
   }
 
-  // From a file, or of arrays by name. `others`: the plan's other sessions in the runtime.
+  // `source`: a file, or arrays by name. `others`: the plan's other sessions in the runtime.
   size_t ReplaceWeights(nb::handle source, nb::iterable others) {
     const std::shared_ptr<OpenSession> open = Open();
     std::vector<std::shared_ptr<OpenSession>> held = {open};
@@ -255,7 +257,7 @@ class SessionObject {
   RuntimeObject runtime() { return {Open()->runtime}; }
   bool closed() const { return open_ == nullptr; }
 
-  // Runs under way keep the session until their end.
+  // Runs under way keep the session alive until they end.
   void Close() {
     nb::gil_scoped_release unlocked;
     std::shared_ptr<OpenSession> last;
@@ -263,7 +265,7 @@ class SessionObject {
   }
 
  private:
-  // Programs called "NAME[LENGTH=N]" may be buckets of NAME.
+  // Programs called "NAME[LENGTH=N]" may be buckets of the family NAME.
   static Error MakeFamilies(OpenSession* open) {
     for (const Program& program : open->plan->programs) {
       const size_t end = program.name.find('[');
@@ -296,7 +298,7 @@ class SessionObject {
     return options;
   }
 
-  // A call into the library, without the interpreter's lock.
+  // Calls into the library without the interpreter's lock.
   template <typename F>
   static void Call(OpenSession& open, const F& call) {
     Error error;

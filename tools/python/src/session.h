@@ -1,4 +1,4 @@
-// Sessions as Python sees them: rondo/session.py adds what asyncio needs.
+// The Python binding of sessions. rondo/session.py adds what asyncio needs.
 #pragma once
 
 #include "tools/python/src/errors.h"

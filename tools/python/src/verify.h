@@ -1,4 +1,4 @@
-// What rondo/testing.py asks of a plan.
+// The checks of a plan that rondo/testing.py uses.
 #pragma once
 
 #include "tools/python/src/errors.h"
