@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rondo's results on the bench models against ONNX Runtime's CPU provider in f32, in two halves.
+"""Compares Rondo's results on the bench models with those of ONNX Runtime's CPU provider in f32, in two halves.
 
 Both run the same ONNX file with the same synthetic weights (`rondo compile --synthetic-weights SEED`, written out
 with --write-synthetic). Models with many layers are first cut down to their first ones (--layers). ONNX Runtime's CPU
@@ -26,7 +26,7 @@ import numpy as np
 
 SEED = 1
 LIMIT = 2e-2
-# Layers kept, None for all.
+# Number of layers to keep; None: all.
 MODELS = {
     "minilm-l6-b1-s128-f16": None,
     "bert-base-b1-s128-f16": None,
@@ -43,8 +43,8 @@ F32, F16, BF16, I64 = 1, 10, 16, 7  # onnx.TensorProto
 # ------------------------------------------------------------------------------------------ inputs and outputs
 
 def input_values(name, shape, dtype):
-    """An input as f32 or i64: token numbers, positions that follow 1024 cached ones (a whole prompt begins at 0), the rest
-    multiples of 1/64 in [-2, 2), which f16 and bf16 hold exactly."""
+    """An input as f32 or i64. Tokens are random; positions follow 1024 cached ones, or begin at 0 for a whole prompt. All other
+    inputs are multiples of 1/64 in [-2, 2), which f16 and bf16 hold exactly."""
     random = np.random.Generator(np.random.PCG64(sum(name.encode()) + 7919 * len(shape)))
     if dtype == I64:
         if "position" in name:
@@ -54,7 +54,7 @@ def input_values(name, shape, dtype):
 
 
 def narrowed(values, dtype):
-    """As `rondo run` takes it: bf16 as its bit patterns in u16."""
+    """The array as `rondo run` takes it: bf16 as its bits in u16."""
     if dtype == BF16:
         return (values.view(np.uint32) >> 16).astype(np.uint16)
     return values.astype(np.float16) if dtype == F16 else values
@@ -73,7 +73,7 @@ def producers(graph):
 
 
 def norm_input(graph, weight):
-    """The value that the RMS norm with this weight normalises: x in Cast(x) * r, cast, times weight."""
+    """The input of the RMS norm that has this weight: x in Cast(Cast(x) * r) * weight."""
     made_by = producers(graph)
     scale = next(node for node in graph.node if node.op_type == "Mul" and weight in node.input)
     value = next(i for i in scale.input if i != weight)
@@ -125,7 +125,7 @@ def place(tensor, location, offset, length):
 
 
 def pack(model, location):
-    """Puts the external weights one behind another in one file, in the order of the model."""
+    """Writes the external weights one after another into one file, in the model's order."""
     at = 0
     for tensor in model.graph.initializer:
         if tensor.external_data:
@@ -135,7 +135,7 @@ def pack(model, location):
 
 
 def contents(model):
-    """A key for the bytes of the external weights: synthetic weights depend on names, types and shapes."""
+    """Identifies the bytes of the external weights: synthetic weights depend only on names, types and shapes."""
     return [(t.name, t.data_type, list(t.dims)) for t in model.graph.initializer if t.external_data]
 
 
@@ -186,7 +186,7 @@ def shape_of(value):
 # -------------------------------------------------------------------------------------------------- the halves
 
 def expect_one(name, layers, arguments, folder):
-    """`folder` keeps the weights of the last model: the Llamas share theirs."""
+    """`folder` keeps the last model's weights for reuse: the Llamas share them."""
     import onnx
     import onnxruntime
     out = arguments.out
@@ -205,7 +205,7 @@ def expect_one(name, layers, arguments, folder):
     inputs = [(i.name, shape_of(i), i.type.tensor_type.elem_type) for i in model.graph.input]
     results = {o.name: o.type.tensor_type.elem_type for o in model.graph.output if "cache" not in o.name}
 
-    # After the plan: the compiler makes weights that are not there itself, and the plan stays small.
+    # Written after compiling: without these files the compiler makes the weights itself, and the plan stays small.
     now = json.dumps(contents(model))
     kept = folder / "contents.json"
     if kept.exists() and kept.read_text() == now:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Arenas of plans against two lower bounds, beside what ONNX Runtime and PyTorch take for the same models; a table in markdown.
+"""Prints a markdown table: arenas of plans, two lower bounds, and the memory that ONNX Runtime and PyTorch take for the same models.
 
     tools/setup --venv
     build/venv/bin/python tools/bench/arena_table.py --models FOLDER [--targets host,cuda:sm_90a] [--torch F.json] [MODEL.onnx ...]
@@ -41,12 +41,12 @@ def told(*command):
 
 
 def name_of(model):
-    """A model's own name, or its folder's where all are called alike."""
+    """The model's name, or its folder's if the file is called model.onnx."""
     return model.parent.name if model.stem == "model" else model.stem
 
 
 def besides(plan, graph, live):
-    """The largest values at the plan's fullest step that the ONNX graph does not have, in words."""
+    """Names the largest buffers at the plan's fullest step that the ONNX graph does not have."""
     buffers = [b for b in plan["buffers"] if b["kind"] not in ("constant", "state") and b.get("last_step", -1) >= 0]
     at = {step: [b for b in buffers if b["first_step"] <= step <= b["last_step"]] for step in range(len(graph.steps))}
     fullest = max(at, key=lambda step: sum(lower_bounds.rounded(b["bytes"]) for b in at[step]))
@@ -61,7 +61,7 @@ def besides(plan, graph, live):
 
 
 def why_not(failure):
-    """A failure in few words."""
+    """The reason of a failure in a few words."""
     missing = re.search(r"Could not find an implementation for (\S+)", failure)
     return f"no kernel for {missing[1]}" if missing else failure[:80]
 

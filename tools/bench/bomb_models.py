@@ -30,7 +30,7 @@ def called(times, size, name="", op="Neg"):
 
 
 def long_calls(depth, name_bytes):
-    """Functions that each call one function, through nodes with long names, so that names nest."""
+    """Functions that call each other in a row through nodes with long names, so that inlined names grow long."""
     made = [function(f"f{depth}", ["x"], ["y"], [node("Neg", ["x" if i == 0 else f"v{i}"],
                                                          [f"v{i + 1}" if i < 200 else "y"]) for i in range(201)])]
     for i in range(depth):
@@ -223,7 +223,7 @@ def functions_in_ifs(depth):
 
 
 def constant_of_shape(dims, times, then):
-    """Large constants of one repeated number, each of them used."""
+    """Large constants of one repeated number; each is used."""
     g = Graph()
     g.input("x", [4])
     total = "x"
@@ -241,13 +241,13 @@ def summed(g, big, total, k):
 
 
 def as_shape(g, big, total, k):
-    """The constant as a list of integers that the importer reads."""
+    """Makes the importer read the constant as a list of integers."""
     g.node("Cast", [big], [f"i{k}"], to=INT64)
     return g.node("Reshape", [total, g.node("Tile", [f"i{k}", g.ints(f"r{k}", [1])], [f"j{k}"])], [f"t{k}"])
 
 
 def doubled(op, times, size=1):
-    """A constant joined to itself, over and over, and then added up."""
+    """A constant that is doubled again and again, then summed."""
     g = Graph()
     g.input("x", [1])
     x = g.floats("c", [size], [1.5] * size)
@@ -266,7 +266,7 @@ def doubled(op, times, size=1):
 
 
 def folded(times, dims, op="Add"):
-    """Many constants, each computed from the one before, of the largest size that is folded."""
+    """Many constants of the largest size that is folded, each computed from the one before."""
     g = Graph()
     g.input("x", [1])
     g.ints("d", dims)
@@ -281,7 +281,7 @@ def folded(times, dims, op="Add"):
 
 
 def single(op, inputs, ints=(), dims=(4,), kind=FLOAT, **attributes):
-    """One operator over constants that make its result huge."""
+    """One operator whose constants make its result huge."""
     g = Graph()
     g.input("x", list(dims), kind)
     for name, values, shape in ints:
@@ -481,7 +481,7 @@ def recurrent(op, count, steps=16):
 
 
 def each_of(op, count, dims, more=(), weights=(), **attributes):
-    """One operator that becomes many, many times."""
+    """Many nodes of one operator that the importer expands into several nodes."""
     g = Graph()
     g.input("x", list(dims))
     for name, values, shape in weights:
@@ -509,7 +509,7 @@ def top_k(count):
 
 
 def long_names(count, size):
-    """Nodes with long names, all alike, whose operator becomes many."""
+    """Nodes with the same long name, of an operator that expands into several nodes."""
     return each_of("Gelu", count, [4], name="n" * size)
 
 
@@ -572,7 +572,7 @@ def constants(count):
 
 
 def backward(count):
-    """Nodes in the reverse of the order in which they can be computed."""
+    """Nodes in reverse topological order."""
     nodes = [node("Neg", ["x" if k == 0 else f"{k:x}"], [f"{k + 1:x}" if k + 1 < count else "y"])
              for k in range(count)]
     return of_chain(nodes[::-1])
@@ -632,7 +632,7 @@ def opsets(count):
 
 
 def opsets_in_graphs(count):
-    """A function with very many opsets, called often."""
+    """A function that imports very many opsets, called often."""
     f = (field(1, "f") + field(4, "x") + field(5, "y") + field(7, node("Neg", ["x"], ["y"])) + field(10, "f") +
          b"".join(field(9, field(1, f"d{k}") + number(2, 1)) for k in range(count)))
     calls = [node("f", ["x" if i == 0 else f"c{i}"], [f"c{i + 1}" if i + 1 < 20000 else "y"], domain="f") for i in range(20000)]
@@ -649,7 +649,7 @@ def recursive():
 
 
 def calls_of(body, times, more=lambda g: None):
-    """A function of these nodes from x to y, called often."""
+    """A function with the nodes `body` from x to y, called `times` times."""
     g = Graph()
     g.input("x", [4])
     more(g)
@@ -676,7 +676,7 @@ def constants_called(size, times):
 
 
 def unread_called(count, times):
-    """A function whose nodes are mostly not needed."""
+    """A function with many nodes that nothing reads."""
     return calls_of([node("Neg", ["x"], [f"u{k}"]) for k in range(count)] + [node("Neg", ["x"], ["y"])], times)
 
 
@@ -719,7 +719,7 @@ def scan_of(nodes, rounds, results):
 
 
 def ifs_known(depth, each):
-    """Ifs with known conditions within one another, with many nodes beside them."""
+    """Nested Ifs with known conditions, and many nodes beside them."""
     inner = Graph()
     inner.output(inner.node("Neg", ["x"], ["o"]))
     for level in range(depth):
@@ -740,7 +740,7 @@ def ifs_known(depth, each):
 
 
 def identities(count):
-    """Many outputs, under names of their own, of one value."""
+    """One value as many outputs with different names."""
     g = Graph()
     g.input("x", [1])
     g.node("Exp", ["x"], ["v"])
@@ -824,7 +824,7 @@ def split(pieces):
 
 
 def indexed(op, count):
-    """Reads or writes at indices that are known."""
+    """Reads or writes at constant indices."""
     g = Graph()
     g.input("x", [512])
     g.ints("i", [(k * 7) % 512 for k in range(512)])
@@ -857,7 +857,7 @@ def attentions(count):
 
 
 def read_again(count):
-    """Shapes that are each computed from the beginning."""
+    """Shapes that each depend on the whole chain of computation before them."""
     g = Graph()
     g.input("x", [4])
     for name, value in (("d", 20000), ("zero", 0), ("one", 1)):

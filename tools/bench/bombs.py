@@ -6,7 +6,7 @@ Compiles each, and prints a table: bytes of the file, seconds (user and system) 
 outcome. Exit status 1 if a model exceeds the limits, crashes the compiler, or is refused with more than one line.
 
   tools/bench/bombs.py                           all
-  tools/bench/bombs.py functions_ loops_         those whose names begin so
+  tools/bench/bombs.py functions_ loops_         those whose names begin with one of these
   tools/bench/bombs.py --make FOLDER             only write the files
 """
 import argparse
@@ -24,7 +24,7 @@ LIMIT_SECONDS, LIMIT_MEGABYTES = 5, 1000
 
 
 def compile_within(rondo, path, seconds):
-    """Seconds, peak MiB, and what became of it."""
+    """Returns seconds, peak MiB and the outcome."""
     errors = tempfile.TemporaryFile()
     pid = os.fork()
     if pid == 0:

@@ -26,7 +26,7 @@ def save(folder, name, nodes, inputs, outputs, constants):
 
 
 def layers(draw, prefix, depth):
-    """A branch of so many matmuls from "x" on -> (graph, weights)"""
+    """Returns (graph, weights) of a branch with that many matmuls, beginning at "x"."""
     nodes, weights, at = [], {}, "x"
     for i in range(depth):
         weights[f"{prefix}.w{i}"] = (draw.standard_normal((WIDTH, WIDTH)) / np.sqrt(WIDTH)).astype(np.float32)
@@ -56,7 +56,7 @@ def main():
          [port("boxes", T.FLOAT, [1, 8400, 4]), port("scores", T.FLOAT, [1, 80, 8400])], [port("s", T.INT64, [None, 3])],
          {"most": np.int64([100]), "iou": np.float32([0.5]), "least": np.float32([0.25])})
     inputs = {"x": draw.standard_normal((64, WIDTH)).astype(np.float32), "c0": np.bool_(False), "c1": np.bool_(True), "limit2": np.int64(2), "limit64": np.int64(64)}
-    centres, of = draw.uniform(50, 590, (40, 2)), draw.integers(0, 40, 8400)  # boxes about 40 things
+    centres, of = draw.uniform(50, 590, (40, 2)), draw.integers(0, 40, 8400)  # boxes around 40 objects
     inputs["boxes"] = np.concatenate([centres[of] + draw.normal(0, 6, (8400, 2)), draw.uniform(40, 90, (8400, 2))], 1).astype(np.float32)[None]
     inputs["few"] = draw.uniform(0, 0.2, (1, 80, 8400)).astype(np.float32)
     found = draw.random((1, 80, 8400)) < 0.0005

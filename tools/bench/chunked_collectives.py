@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prefill and encoders sharded over the GPUs of one machine, with whole collectives and with collectives cut into chunks of
-rows, in one table: device time of a run, estimated exposed time, and the ratio of times beside the estimated ratio.
+"""Compares whole collectives with collectives cut into chunks of rows, for prefill and encoders sharded over the GPUs of one
+machine. The table has the device time of a run, the estimated exposed time, and the measured and estimated ratios of times.
 
   python3 tools/bench/chunked_collectives.py --rondo RONDO --models DIR [--counts 2] [--chunks 1,2,4,auto] [--torch] [--out F.json]
 

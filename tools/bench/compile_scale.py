@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How the compiler's time and memory grow with the number of nodes.
+"""Measures how the compiler's time and memory grow with the number of nodes.
 
 Makes ONNX models of several families and sizes (without any package: protobuf's wire format is a few lines),
 compiles each with `rondo compile`, and prints a table: nodes, user CPU seconds and peak memory of the compile, and
@@ -83,7 +83,7 @@ class Model:
 
     def floats(self, dims, seed=0):
         count = math.prod(dims)
-        # Any numbers do, as long as no two tensors are equal.
+        # The numbers are arbitrary, but no two tensors are equal.
         raw = b"".join(struct.pack("<f", ((seed * 7919 + i * 104729) % 2003 - 1001) / 4096 + seed / 65536)
                        for i in range(count))
         return self.constant(dims, FLOAT, raw)
@@ -117,7 +117,7 @@ def chain(m, n):
 
 
 def constants(m, n):
-    """Additions of distinct small constants, each of them an operand."""
+    """Additions of distinct small constants, each a tensor operand."""
     x = m.input([16])
     for i in range(n):
         x = m.node("Add", [x, m.floats([16], i + 1)])
@@ -174,7 +174,7 @@ def mlp(m, n):
 
 
 def shared(m, n):
-    """The same with one weight for all layers."""
+    """The same as mlp, with one weight for all layers."""
     x, w, b = m.input([4, 8]), m.floats([8, 8], 1), m.floats([8], 2)
     for _ in range(n // 3):
         x = m.node("Relu", [m.node("Add", [m.node("MatMul", [x, w]), b])])
@@ -241,7 +241,7 @@ def chained_outputs(m, n):
 
 
 def inputs(m, n):
-    """As many inputs as nodes, summed up."""
+    """The sum of as many inputs as nodes."""
     x = m.input([16])
     for i in range(n):
         x = m.node("Add", [m.node("Tanh", [x]) if i % 16 == 15 else x, m.input([16])])
@@ -249,7 +249,7 @@ def inputs(m, n):
 
 
 def concats(m, n):
-    """Split in two, change one half, concatenate, over and over."""
+    """Repeats: split in two, change one half, concatenate."""
     x = m.input([4, 16])
     for i in range(n // 4):
         a, b = m.node("Split", [x], outputs=2, axis=1, num_outputs=2)
@@ -288,7 +288,7 @@ def views(m, n):
 
 
 def softmaxes(m, n):
-    """Row reductions with pointwise work between."""
+    """Row reductions with elementwise nodes between them."""
     x = m.input([4, 16])
     for i in range(n // 3):
         x = m.node("Add", [m.node("Softmax", [m.node("Mul", [x, m.floats([16], i)])], axis=-1), x])
@@ -304,7 +304,7 @@ def gathers(m, n):
 
 
 def caches(m, n):
-    """One state for every three nodes: one layer writes a row of each, and reads it."""
+    """One state for every three nodes: each layer writes a row of its state and reads the state."""
     x, row = m.input([1, 8]), m.input([1, 1], kind=INT64)
     axes = m.ints([0])
     for i in range(n // 3):
@@ -316,7 +316,7 @@ def caches(m, n):
 
 
 def shown_caches(m, n):
-    """The same, but an output is each cache before the write, so it has to be copied."""
+    """The same, but each cache before its write is also an output, so it must be copied."""
     x, row = m.input([1, 8]), m.input([1, 1], kind=INT64)
     axes = m.ints([0])
     for i in range(n // 4):
@@ -329,7 +329,7 @@ def shown_caches(m, n):
 
 
 def repeated(m, n):
-    """One node, as often as there are nodes."""
+    """Many equal nodes."""
     x = m.input([16])
     total = x
     for i in range(n // 2):

@@ -24,7 +24,7 @@ USUAL = ["mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "efficientn
 
 
 def draw_norms(model, generator):
-    """Replaces norms, biases, layer scales and heads of one value by different values near it, as after training."""
+    """Replaces parameters that hold a single value (norms, biases, layer scales, heads) by values spread around it, as after training."""
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             shape = module.running_mean.shape
@@ -38,7 +38,7 @@ def draw_norms(model, generator):
 
 
 def settle(model, image):
-    """Makes every batch norm's statistics close to those of its input, so that values neither grow nor fade with depth."""
+    """Sets every batch norm's statistics close to those of its input, so that values neither grow nor vanish with depth."""
     def meet(module, inputs):
         x = inputs[0].detach()
         module.running_mean = module.running_mean + x.mean((0, 2, 3))

@@ -26,7 +26,7 @@ OPERATORS = {
     "averagepool2x2_64_56x56": ("AveragePool", [1, 64, 56, 56], 0, [2, 2], 2, 1),
 }
 
-# name: operator, rows and their elements
+# name: operator, [rows, elements of a row]
 ROWS = {f"{operator.lower()}_{rows}x{elements}": (operator, [rows, elements])
         for operator, elements in (("Softmax", 128256), ("ArgMax", 128256), ("ReduceMax", 1 << 20)) for rows in (1, 16)}
 

@@ -2,12 +2,12 @@
 """Writes models with FP8 matmuls and convolutions, as TensorRT's Model Optimizer writes them, each beside its f32 model:
 
   encoder128.f32.onnx  encoder128.fp8.onnx   BERT-base's layers (width 768, 12 heads, 3072 within), 128 rows
-  encoder128.fp8_weights.onnx                the same, where products of two activations (attention) are left in f32
-  encoder512...  encoder2048...              the same of more rows
+  encoder128.fp8_weights.onnx                the same, but matmuls of two activations (attention) stay in f32
+  encoder512...  encoder2048...              the same with more rows
   resnet18.f32.onnx  resnet18.fp8.onnx       ResNet-18 at 224 x 224, batch norms folded
 
 The inputs of a MatMul, Gemm or Conv go through QuantizeLinear and DequantizeLinear (FLOAT8E4M3FN). Activations have one
-scale, found by runs over random inputs; weights are constants with a scale per output channel. In MatMuls of two
+scale, found by runs over random inputs; weights are constants with one scale per output channel. In MatMuls of two
 activations, as in attention, both inputs are quantised. Weights are random (a fixed seed).
 
 With --synthetic, the weights of the f32 models are in a missing file: `rondo compile --synthetic-weights 1` makes them.
@@ -31,7 +31,7 @@ MOST = 448.0
 
 
 def ranges(model, runs=2):
-    """The greatest magnitude of every matmul's and convolution's computed inputs."""
+    """The largest magnitude of each computed input of a matmul or convolution."""
     constants = {c.name for c in model.graph.initializer}
     wanted = {name for node in model.graph.node if node.op_type in PRODUCTS for name in node.input[:2] if name not in constants}
     probe = onnx.ModelProto()
@@ -51,7 +51,7 @@ def ranges(model, runs=2):
 
 
 def weight_axis(node):
-    """Along which output channels count in a weight."""
+    """The axis of a weight that holds its output channels."""
     if node.op_type == "Conv":
         return 0
     turned = any(a.name == "transB" and a.i for a in node.attribute)
@@ -110,7 +110,7 @@ def with_fp8(model, attention=True):
 def write(folder, name, model, synthetic):
     f32 = folder / f"{name}.f32.onnx"
     copy = onnx.ModelProto()
-    copy.CopyFrom(model)  # what is saved may lose its weights
+    copy.CopyFrom(model)  # saving may move the weights out of the model
     data = f"{name}.f32.data"
     onnx.save(copy, f32, save_as_external_data=synthetic, location=data, size_threshold=4096) if synthetic else onnx.save(copy, f32)
     if synthetic:

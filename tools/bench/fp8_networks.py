@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Models of FP8 beside the same models in f32, f16 and bf16, on a GPU: microseconds of the device for a replay of the graph.
+"""Times models in FP8 beside the same models in f32, f16 and bf16 on a GPU: device time of a graph replay in microseconds.
 
-Takes a folder that fp8_models.py has filled. Every plan is measured in each of several rounds, in turns; the median of the
-rounds' medians is printed. "from ORT" is how far (root mean square, in per mille of the greatest output) an FP8 model's
-output is from NAME.y.npy, which ONNX Runtime made of NAME.x.npy, where those are.
+Takes a folder that fp8_models.py has filled. Every plan is measured once in each of several rounds, and the median of the rounds'
+medians is printed. "from ORT" is the root mean square difference, in per mille of the largest output, between an FP8 model's
+output and NAME.y.npy, which ONNX Runtime computed from NAME.x.npy, if these files exist.
 
   tools/bench/fp8_networks.py build/fp8 --rondo build/release/bin/rondo [--before OTHER/rondo]
 """
@@ -17,7 +17,7 @@ import tempfile
 
 import numpy as np
 
-# Column, which model, whose compiler, options.
+# Column, model, compiler, options.
 FORMS = [
     ("f32", "f32", "rondo", []),
     ("f16", "f32", "rondo", ["--precision", "f16"]),
@@ -63,7 +63,7 @@ def main():
         work = pathlib.Path(temporary)
         plans = {(name, form[0]): work / f"{name}.{number}.rondo" for name in names for number, form in enumerate(forms)}
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
-            # A network without attention has no form without its products.
+            # A network without attention has no fp8_weights model.
             there = [(name, form) for name in names for form in forms if (arguments.folder / f"{name}.{form[1]}.onnx").exists()]
             waiting = [pool.submit(compiled, tools[tool], arguments.folder / f"{name}.{model}.onnx", plans[name, column], options,
                                    arguments.target) for name, (column, model, tool, options) in there]

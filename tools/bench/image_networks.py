@@ -1,12 +1,12 @@
-"""Small networks as ONNX models with random weights (a fixed seed), for quantised_models.py: an encoder, and image networks of the
-kinds that people quantise, at any size of image. Batch norms are folded into the convolutions."""
+"""Small networks as ONNX models with random weights (a fixed seed), for quantised_models.py: an encoder, and image networks of
+kinds that are often quantised, for any image size. Batch norms are folded into the convolutions."""
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 
 class Maker:
-    """A graph that grows node by node; `add` gives the name of the node's result."""
+    """A graph that grows node by node; `add` returns the name of the node's result."""
 
     def __init__(self, seed):
         self.random, self.nodes, self.constants = np.random.default_rng(seed), [], []
@@ -101,7 +101,7 @@ def mobilenet(image=128):
 
 
 class Images(Maker):
-    """Layers of image networks; each knows the channels of what it made, and keeps what it makes about as large as its input."""
+    """Layers of image networks. Remembers the channels of each result, and scales weights so that values stay about as large as the input."""
 
     def __init__(self, seed, image):
         super().__init__(seed)
@@ -121,7 +121,7 @@ class Images(Maker):
                        kernel_shape=[size, size], strides=[stride, stride], pads=[pad] * 4, group=groups)
 
     def deconv(self, x, outputs):
-        """Twice as large."""
+        """Doubles height and width."""
         inner = self.channels[x]
         return self.of(outputs, "ConvTranspose", x, self.weight(inner, outputs, 2, 2, fan=inner), self.vector(outputs),
                        kernel_shape=[2, 2], strides=[2, 2])
@@ -139,7 +139,7 @@ class Images(Maker):
         return self.same("Mul", x, self.add("Sigmoid", x))
 
     def squeezed(self, x, inner, act, gate, **attributes):
-        """Squeeze-and-excitation: channels scaled by what a small network makes of their means."""
+        """Squeeze-and-excitation: a small network computes a scale per channel from the channels' means."""
         y = self.same("GlobalAveragePool", x)
         y = self.conv(act(self.conv(y, inner, 1)), self.channels[x], 1)
         return self.same("Mul", x, self.add(gate, y, **attributes))
@@ -208,7 +208,7 @@ def mobilenet_v3(image):
 
 
 def efficientnet(image):
-    """EfficientNet-B0's blocks, fewer of them: SiLU, squeeze-and-excitation."""
+    """A smaller EfficientNet-B0: fewer of its blocks, with SiLU and squeeze-and-excitation."""
     m = Images(8, image)
     x = m.silu(m.conv("x", 32, 3, 2))
     for size, wider, outputs, count, first in ((3, 1, 16, 1, 1), (3, 6, 24, 2, 2), (5, 6, 40, 2, 2), (3, 6, 80, 2, 2), (5, 6, 112, 2, 1),
@@ -223,7 +223,7 @@ def efficientnet(image):
 
 
 def shufflenet(image):
-    """ShuffleNet V2: channels split in halves and shuffled."""
+    """ShuffleNet V2: channels are split in halves and shuffled."""
     m = Images(9, image)
     side = image // 4
 
@@ -251,7 +251,7 @@ def shufflenet(image):
 
 
 def densenet(image):
-    """DenseNet's blocks of 4, 6, 8 and 6 layers, each of which reads all before it. Norms before a convolution stay."""
+    """DenseNet with blocks of 4, 6, 8 and 6 layers, each of which reads all layers before it. Norms before a convolution are not folded."""
     m = Images(10, image)
 
     def norm(x):
@@ -269,7 +269,7 @@ def densenet(image):
 
 
 def unet(image, up):
-    """A segmentation network of 5 levels, 16 to 256 channels; larger again by `up`: "ConvTranspose" or "Resize"."""
+    """A segmentation network of 5 levels with 16 to 256 channels. `up` enlarges: "ConvTranspose" or "Resize"."""
     m = Images(11, image)
     scales = m.constant(np.array([1, 1, 2, 2], np.float32))
 
@@ -291,7 +291,7 @@ def unet(image, up):
     return m.finish(m.conv(x, 8, 1, gain=1))
 
 
-# By name, of an image of so many pixels a side.
+# Networks by name; each takes the image's side in pixels.
 IMAGE_NETWORKS = {
     "squeezenet": squeezenet,
     "mobilenet_v2": mobilenet_v2,

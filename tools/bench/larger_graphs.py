@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Graphs that are not among the bench models, without weights: read them with --synthetic-weights.
+"""Writes graphs that are not among the bench models, without weights: read them with --synthetic-weights.
 
     larger_graphs.py MODELS FOLDER
 
@@ -21,7 +21,7 @@ LAYERS, WIDTH, HEADS, HIDDEN, WORDS, PATCHES = 24, 1024, 16, 4096, 30522, 196
 
 
 class Graph:
-    """Nodes and initializers; a weight's bytes lie in a file that is not there."""
+    """Collects nodes and initializers. The bytes of weights lie in a missing file."""
 
     def __init__(self):
         self.nodes, self.tensors, self.end = [], [], 0
@@ -55,7 +55,7 @@ class Graph:
 
 
 def tensor_for(tensor):
-    tensor.raw_data = b""  # set_external_data asks for it
+    tensor.raw_data = b""  # set_external_data requires it
     return tensor
 
 
@@ -120,7 +120,7 @@ def batched(model, batch):
     for value in [*model.graph.input, *model.graph.output]:
         value.type.tensor_type.shape.dim[0].dim_value = batch
     model.graph.ClearField("value_info")
-    for tensor in model.graph.initializer:  # what a Reshape makes of the first dimension
+    for tensor in model.graph.initializer:  # shapes for Reshape that contain the batch
         if tensor.data_type == TensorProto.INT64 and list(numpy_helper.to_array(tensor)) == [1, 2048]:
             tensor.CopyFrom(numpy_helper.from_array(numpy.array([batch, 2048], numpy.int64), tensor.name))
     return model

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Llama 3's graphs of any size without weights: read them with --synthetic-weights.
+"""Writes Llama 3's graphs of any size without weights: read them with --synthetic-weights.
 
     llama_graphs.py FOLDER NAME...
 
@@ -44,7 +44,7 @@ def shape_of(name):
 
 
 class Graph:
-    """Nodes and initializers; the bytes of weights lie in a file that is not there."""
+    """Collects nodes and initializers. The bytes of weights lie in a missing file."""
 
     def __init__(self):
         self.nodes, self.tensors, self.names, self.end = [], [], set(), 0

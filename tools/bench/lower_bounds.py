@@ -1,4 +1,4 @@
-"""Least live bytes of a plan's steps, worked out from the ONNX graph alone.
+"""A lower bound for the live bytes at a plan's steps, computed from the ONNX graph alone.
 
 The inputs are: operators, shapes (ONNX's own shape inference), and the order, which `rondo inspect --steps` gives by the names of
 the ONNX nodes that each step computes. Of the plan itself only the ports that are states are used, not its buffers, kernels or
@@ -20,7 +20,7 @@ from onnx.reference import ReferenceEvaluator
 
 VIEWS = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Expand", "Dropout",
          "Concat"}
-# Each element of the result depends on that element of an operand of its shape, or on its row.
+# ELEMENTWISE: each element of the result depends only on the same element of an operand with the same shape. ROWWISE: on its row.
 ELEMENTWISE = {"Abs", "Add", "And", "Cast", "Clip", "Cos", "Div", "Equal", "Erf", "Exp", "Gelu", "IsNaN", "Less", "LessOrEqual",
                "GreaterOrEqual", "Log", "Max", "Min", "Mul", "Neg", "Not", "Pow", "Reciprocal", "Relu", "Sigmoid", "Sin", "Sqrt",
                "Sub", "Tanh", "Where"}
@@ -55,7 +55,7 @@ def fold_constants(model):
         evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets))
         try:
             made = evaluator.run(None, {i: known[i] for i in set(inputs)})
-        except ValueError:  # the evaluator's GatherElements cannot do all shapes; no later shape hangs on such values
+        except ValueError:  # the evaluator's GatherElements lacks some shapes; no later shape depends on such values
             continue
         known.update({o: v for o, v in zip([o for o in node.output if o], made) if numpy.size(v) <= MOST_FOLDED})
     return known, constant
@@ -103,7 +103,7 @@ class Graph:
         self.at, self.producer, same = {}, {}, {}
         for index, node in enumerate(self.nodes):
             self.at[index] = self.where.get(node.name or node.output[0], set())
-            # Of equal nodes the compiler keeps one: the others are views of it.
+            # The compiler keeps one of several equal nodes; the others are views of it.
             inputs = [self.alias(i) for i in node.input]
             key = (node.op_type, tuple(inputs), tuple(sorted(a.SerializeToString() for a in node.attribute)))
             first = same.setdefault(key, index)
@@ -112,7 +112,7 @@ class Graph:
                     self.producer[output] = ("same", self.nodes[first].output[place])
                 else:
                     self.producer[output] = ("node", index)
-        self.memory = {}  # of reads()
+        self.memory = {}  # results of reads()
 
     def alias(self, value):
         while self.producer.get(value, ("", ""))[0] == "same":
@@ -123,7 +123,7 @@ class Graph:
         return {-1} if root in self.inputs else self.at[self.producer[root][1]]
 
     def reads(self, value):
-        """The memory that a reader of `value` reads: (value that a step computes, or input; piece of it) -> bytes."""
+        """The memory behind `value`: {(root, piece of it): bytes}, where the root is an input or a value that a step computes."""
         value = self.alias(value)
         if value in self.memory:
             return self.memory[value]
@@ -147,7 +147,7 @@ class Graph:
         return found
 
     def lives(self):
-        """Per root, a list of (first step, last step, piece, bytes)."""
+        """{root: [(first step, last step, piece, bytes)]}"""
         free = {root for name in self.outputs if name in self.states for root, _ in self.reads(name)}
         free.update(name for name in self.inputs if name in self.states)
         lives = {}
@@ -184,7 +184,7 @@ class Graph:
 
 
 def shared(graph, step, born, dying):
-    """Bytes of values in `born` that may take over memory of values in `dying`: {value: bytes} each."""
+    """Bytes that values of `born` can take over from values of `dying`; both are {value: bytes}."""
     options = {}
     for value, size in born.items():
         ahead, seen, options[value] = [value], set(), []
@@ -216,7 +216,7 @@ def shared(graph, step, born, dying):
 
 
 def live_at(lives, step):
-    """{root: bytes} at a step: the sum of the pieces that are still read, at most the whole."""
+    """{root: bytes} at a step: the sum of its live pieces, at most the whole root."""
     live = {}
     for root, pieces in lives.items():
         now = {piece: size for first, last, piece, size in pieces if first <= step <= last}
@@ -226,7 +226,7 @@ def live_at(lives, step):
 
 
 def lower_bound(graph):
-    """-> (bytes, step at which they live, {root: bytes} there, bytes shared there)"""
+    """Returns (bytes, the fullest step, {root: bytes} there, bytes shared there)."""
     lives = graph.lives()
     first = {root: min(p[0] for p in pieces) for root, pieces in lives.items()}
     last = {root: max(p[1] for p in pieces) for root, pieces in lives.items()}

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Llama decoding and prefill shared out over the GPUs of one machine: Rondo by each way to compute collectives, and PyTorch, in
-one table beside what the compiler's cost model says.
+"""Times Llama decoding and prefill sharded over the GPUs of one machine: Rondo with each kind of collectives, and PyTorch. The table
+also has the cost model's estimates.
 
   python3 tools/bench/many_gpus.py --rondo RONDO [--gpus 4] [--counts 2,4] [--model NAME]... [--torch] [--out F.json]
 
-Graphs are those of llama_graphs.py, without weights: synthetic ones are made on the GPUs. Each is compiled with --tp N for each
-count N, in bf16 and, to decode, with weights in int4:32 and fp8, and with --pp 2 --tp N/2 for the largest count that is measured. Rows that need half the GPUs or
-fewer are measured side by side, on GPUs of their own, while further plans are compiled. Times are medians of the device time of a run, in microseconds; each is said on
-standard error as it comes. --torch runs peers/tensor_parallel.py first. "best peer" is the quicker of PyTorch's two modes (bf16)
-over Rondo's quickest way, of --tp alone. Of counts beyond --gpus only the estimate is printed.
+The graphs come from llama_graphs.py, without weights; synthetic ones are made on the GPUs. Each is compiled with --tp N for each
+count N in bf16, and decode steps also with weights in int4:32 and fp8; and with --pp 2 --tp N/2 for the largest count that is
+measured. Rows that need at most half the GPUs are measured side by side, each on its own GPUs, while further plans are compiled.
+Times are medians of a run's device time in microseconds. Each is also written to standard error at once. --torch runs
+peers/tensor_parallel.py first. "best peer" is the time of PyTorch's faster mode (bf16) over Rondo's fastest time with --tp alone.
+Counts above --gpus only get the estimate.
 Needs the package onnx; --torch needs torch and NCCL.
 """
 import argparse

@@ -1,4 +1,4 @@
-"""ONNX messages as bytes, made without any package: nodes, tensors, graphs, functions, models. For bomb_models.py."""
+"""Writes ONNX messages as bytes without any package: nodes, tensors, graphs, functions, models. For bomb_models.py."""
 import pathlib
 import struct
 import sys
@@ -39,7 +39,7 @@ def whole(*values):
 
 
 class Graph:
-    """A graph, or a function's body, in the making."""
+    """Builds a graph or a function's body."""
 
     def __init__(self):
         self.nodes, self.initializers, self.inputs, self.outputs, self.more = [], [], [], [], []
@@ -85,7 +85,7 @@ def function(name, inputs, outputs, nodes):
 
 
 def of_chain(nodes, functions=(), dims=(4,), **more):
-    """x -> nodes -> y."""
+    """A model with input x, the nodes, and output y."""
     g = Graph()
     g.input("x", list(dims))
     g.nodes += nodes

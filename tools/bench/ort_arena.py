@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The bytes that one run of a model takes from the arena of ONNX Runtime's CPU provider.
+"""Measures the bytes that one run of a model takes from the arena of ONNX Runtime's CPU provider.
 
     build/venv/bin/python tools/bench/ort_arena.py MODEL.onnx [--weights FOLDER]
 
@@ -43,7 +43,7 @@ def with_weights(model, folder):
 
 
 def run_thrice(model):
-    """Runs it, the log going to standard error, with a line before each run."""
+    """Runs the model. The log goes to standard error, with a line before each run."""
     import numpy
     import onnxruntime as ort
     ort.set_default_logger_severity(0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A decode step in bf16 and with packed weights (--quantize-weights), for several batches, on one GPU: device time of graph
-replay, its ratio to bf16, and the share of the read bandwidth (--gbps) for the bytes of the matmuls' weights alone.
+"""Times a decode step in bf16 and with packed weights (--quantize-weights) for several batches on one GPU: device time of the
+graph replay, its ratio to bf16, and the share of the read bandwidth (--gbps) that the bytes of the matmuls' weights alone reach.
 
 The model is a bench graph of a decoder for 16 texts (weights synthetic); other batches are the same graph with other
 dimensions. Plans that are already in the folder are not compiled again: --compile-only makes them without a GPU.
@@ -18,11 +18,11 @@ import onnx
 from onnx import numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TEXTS = 16  # of the graph that is given
+TEXTS = 16  # the batch of the given graph
 
 
 def with_batch(source, batch, path):
-    """The graph for `batch` texts: dimensions and shapes that begin with its batch, or batch times heads."""
+    """The graph for `batch` texts: replaces the batch, or batch times heads, where a dimension or shape begins with it."""
     model = onnx.load(source, load_external_data=False)
     heads = {TEXTS: batch, TEXTS * 32: batch * 32}
     for port in [*model.graph.input, *model.graph.output]:
@@ -40,7 +40,7 @@ def with_batch(source, batch, path):
 
 
 def matmul_bytes(path, weights):
-    """The bytes of the constant operands, as --quantize-weights packs them."""
+    """The bytes of the constant operands as --quantize-weights packs them."""
     model = onnx.load(path, load_external_data=False)
     dims = {weight.name: list(weight.dims) for weight in model.graph.initializer}
     numbers = columns = 0

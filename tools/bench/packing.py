@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How long `rondo pack` takes for tight problems, and whether it fits them below their capacity.
+"""Measures how long `rondo pack` takes for tight problems, and whether it fits them into their capacity.
 
-  tools/bench/packing.py A.1048576.csv ...        files whose name tells the capacity
+  tools/bench/packing.py A.1048576.csv ...        files whose names contain the capacity
   tools/bench/packing.py --planted 1,2,3          problems with a planted packing, made from these seeds
   tools/bench/packing.py --rondo OLD --rondo NEW  side by side
 
@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SIDE = 1024  # of the box, in units of 1024
+SIDE = 1024  # of the box: steps, and units of 1024 bytes
 SIZES = [50, 100, 200, 300, 400, 500]
 
 
@@ -68,7 +68,7 @@ def planted(count, kind, seed):
     rng = random.Random(f"{count} {kind} {seed}")
     boxes = [(0, SIDE, 0, SIDE)]
     while len(boxes) < count:
-        # The larger of three, so that pieces are of like size.
+        # Cut the largest of three random boxes, so that pieces have similar sizes.
         i = max((rng.randrange(len(boxes)) for _ in range(3)),
                 key=lambda k: (boxes[k][1] - boxes[k][0]) * (boxes[k][3] - boxes[k][2]))
         cut = windmill if "windmills" in kind and rng.random() < 0.5 else straight
@@ -97,7 +97,7 @@ def problems(arguments, folder):
 
 
 def measure(rondo, path, capacity, options):
-    """User seconds, bytes and nodes."""
+    """Returns user seconds, bytes and search nodes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = subprocess.run([rondo, "pack", path, "--capacity", str(capacity), "--json", *options],
                           capture_output=True, text=True)

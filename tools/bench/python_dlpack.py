@@ -1,4 +1,4 @@
-"""The Python package on a GPU: PyTorch's CUDA tensors in and out through DLPack, without copies. Needs an NVIDIA GPU, torch and the package.
+"""Tests the Python package on a GPU: PyTorch's CUDA tensors in and out through DLPack, without copies. Needs an NVIDIA GPU, torch and the package.
 
     pip install . && python3 tools/bench/python_dlpack.py [--target cuda:sm_90a] [--library-path DIRS]
 
@@ -94,7 +94,7 @@ def main():
     with torch.cuda.stream(stream):
         late = torch.zeros_like(x)
         for _ in range(200):
-            late += 1  # is under way when the run is called
+            late += 1  # these kernels still run when `run` is called
         ordered = session.run({"x": late}, outputs={"y": y})["y"]
     expect("a run begins after work on the caller's stream", bool((ordered == 400).all()))
 

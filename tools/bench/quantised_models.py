@@ -32,7 +32,7 @@ from image_networks import IMAGE_NETWORKS, encoder, mobilenet, resnet18
 U8, I8 = QuantType.QUInt8, QuantType.QInt8
 QDQ, QOPERATOR = QuantFormat.QDQ, QuantFormat.QOperator
 
-# Format, types of activations and of weights, a scale for each output channel or one for all, further options.
+# Format, type of activations, type of weights, whether each output channel has a scale, further options.
 FORMS = {
     "qdq": (QDQ, U8, I8, True, {}),
     "qdq_u8u8": (QDQ, U8, U8, False, {}),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A decoder's steps with 8-bit activations and weights. Writes the graph of a step (of shared benchmarks, without weights) with
+"""Times a decoder's steps with 8-bit activations and weights. Writes the graph of a step (a bench graph without weights) with
 QuantizeLinear and DequantizeLinear around every MatMul and Gemm with a constant, as TensorRT's Model Optimizer (fp8) and ONNX
 Runtime's quantisation (int8) export decoders. Compiles it beside the unchanged graph, and beside that with only the weights
 in 8 bits (`--quantize-weights`), and times the steps' replay on a GPU.
@@ -20,9 +20,9 @@ from onnx import TensorProto, helper
 import packed_steps
 
 ROOT = packed_steps.ROOT
-CODES = "{}.codes"  # the file with weights of 8 bits
+CODES = "{}.codes"  # the file with 8-bit weights
 TYPES = {"fp8": TensorProto.FLOAT8E4M3FN, "int8": TensorProto.INT8}
-ACTIVATION_STEP = {"fp8": 1 / 32, "int8": 1 / 16}  # activations of several units are within either type
+ACTIVATION_STEP = {"fp8": 1 / 32, "int8": 1 / 16}  # either type holds activations of several units
 
 
 def random_codes(kind):
@@ -32,10 +32,10 @@ def random_codes(kind):
 
 
 def quantised(source, kind, path, codes):
-    """The graph with 8 bits around every matmul with a constant, whose bytes go to the file `codes`."""
+    """The graph with 8-bit activations and weights in every matmul with a constant. The weights' bytes go to the file `codes`."""
     model = onnx.load(source, load_external_data=False)
     weights = {weight.name: weight for weight in model.graph.initializer}
-    numbers = {weight.name: weight.data_type for weight in model.graph.initializer}  # before weights take the new type
+    numbers = {weight.name: weight.data_type for weight in model.graph.initializer}  # the types before weights get the new one
     nodes, scaled, made = [], {}, {}
     drawn = random_codes(kind)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Recurrent layers as loops and unrolled: compile times by number of steps, and times of runs in pairs.
+"""Compares recurrent layers as loops and unrolled: compile times by number of steps, and run times in pairs.
 
   build/venv/bin/python tools/bench/recurrent.py build/release/bin/rondo            # both tables, target host
   build/venv/bin/python tools/bench/recurrent.py build/release/bin/rondo --compile --target cuda:sm_90a
 
-Compile times are user CPU seconds. Runs: `rondo bench` of the two plans in turn, medians over the turns of the
-median run. Needs numpy and onnx (tools/setup --venv; pip install onnx).
+Compile times are user CPU seconds. Runs are those of `rondo bench` on the two plans in turn; the table has the median over the turns
+of the median run. Needs numpy and onnx (tools/setup --venv; pip install onnx).
 """
 import argparse
 import os
@@ -23,7 +23,7 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def save_model(path, op, steps, batch, hidden, direction="forward", inputs=None):
-    """A model of one layer with random weights; all of its outputs."""
+    """A model of one layer with random weights and all of the layer's outputs."""
     random = np.random.default_rng(0)
     inputs = inputs or hidden
     both = 2 if direction == "bidirectional" else 1

@@ -4,7 +4,7 @@ import ctypes
 import numpy as np
 
 MAX_RANK = 8
-# By number of rondo_dtype; of bf16 and FP8 the bits.
+# By number of rondo_dtype. bf16 and FP8 are given as their bits.
 DTYPES = [np.float32, np.float16, np.uint16, np.float64, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16,
           np.uint32, np.uint64, np.bool_, np.uint8, np.uint8]
 
@@ -22,8 +22,8 @@ class Tensor(ctypes.Structure):
 
 
 class Session:
-    """One session on the host driver or the cuda driver. `libraries` is the folder of librondo.so and
-    librondo_host.so or librondo_cuda.so; `library_path` that of cuBLASLt."""
+    """A session on the host or cuda driver. `libraries`: the folder of librondo.so and librondo_host.so or librondo_cuda.so.
+    `library_path`: the folder of cuBLASLt."""
 
     def __init__(self, libraries, plan, threads=1, driver="host", library_path=None):
         self.lib = ctypes.CDLL(str(libraries / "librondo.so"), ctypes.RTLD_GLOBAL)
@@ -62,8 +62,8 @@ class Session:
         self.check(self.lib.rondo_session_reset_state(self.session))
 
     def fitted(self, program, arrays):
-        """Of `arrays` those that the program takes, in its types: integers and bools where every value stays what it is, floats
-        rounded to other floats. ValueError, naming the input, for what does not fit. A bf16 is given as its bits."""
+        """Those of `arrays` that the program takes, converted to its types. Integers and bools must keep their values; floats are
+        rounded to other float types. ValueError names an input that does not fit. bf16 is given as its bits."""
         fitted = {}
         for name, dtype, _, _ in self.ports(self.program(program), 0):
             if name not in arrays:
@@ -77,8 +77,8 @@ class Session:
         return fitted
 
     def run(self, program, inputs):
-        """The outputs by name, but for state; inputs are arrays by name. ValueError for one that the program does not take, and
-        for another type or shape than its: nothing is cast (see `fitted`)."""
+        """Returns the outputs by name, except states. `inputs`: {name: array}. ValueError for an input that the program does not take,
+        or for a wrong type or shape: nothing is cast (see `fitted`)."""
         number = self.program(program)
         given_ports, taken_ports = self.ports(number, 0), [port for port in self.ports(number, 1) if not port[3]]
         dtypes = {name: dtype for name, dtype, _, _ in given_ports}
@@ -117,5 +117,5 @@ class Session:
 
 
 def run_fitted(session, program, arrays):
-    """A run on those of `arrays` that the program takes, in its types."""
+    """Runs on those of `arrays` that the program takes, converted to its types."""
     return session.run(program, session.fitted(program, arrays))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Requests per second and latency of `rondo serve`: a table for tools/bench/results/serve.md.
+"""Measures requests per second and latency of `rondo serve`: a table for tools/bench/results/serve.md.
 
   tools/bench/serve_load.py --seconds 5        # needs ab (Debian's apache2-utils); nothing else should run
 
-Clients (ab) and server share the machine. Each request is a KServe one with binary tensors on a kept connection. `slow clients`: so
-many connections beside them that send a byte a second.
+Clients (ab) and server share the machine. Each request is a KServe request with binary tensors on a kept connection. `slow clients`:
+the number of further connections that send a byte a second.
 """
 import argparse
 import json
@@ -35,7 +35,7 @@ def body_of(name, shape, folder):
 
 
 def ask(port, model, body, head, clients, seconds):
-    """Requests a second, milliseconds of the median and of 99 in 100, failures."""
+    """Returns requests a second, the median and the 99th percentile in milliseconds, and failures."""
     said = subprocess.run(["ab", "-q", "-k", "-c", str(clients), "-t", str(seconds), "-n", "10000000", "-p", str(body), "-T", "application/octet-stream", "-H",
                            f"Inference-Header-Content-Length: {head}", f"http://127.0.0.1:{port}/v2/models/{model}/infer"],
                           check=True, capture_output=True, text=True).stdout

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Tokens a second of `rondo serve`, and how soon the first comes: a table for tools/bench/results/serve.md.
+"""Measures tokens a second of `rondo serve` and the time to the first token: a table for tools/bench/results/serve.md.
 
   tools/bench/serve_texts.py --tokens 100       # nothing else should run
   tools/bench/serve_texts.py --only slots --target cuda:sm_90a
   tools/bench/serve_texts.py --grammar          # every text follows a regular expression
 
-pycoder in sessions of one text, and the small decoder of tests/data/open_shapes in one session of 16 slots. Clients (Python threads) and
-server share the machine.
+It serves pycoder in sessions of one text, and the small decoder of tests/data/open_shapes in one session of 16 slots. Clients (Python
+threads) and server share the machine.
 """
 import argparse
 import http.client
@@ -35,10 +35,10 @@ def complete(port, model, prompt, tokens, more):
 
 
 def ask(port, model, prompt, tokens, streams, more):
-    """Tokens a second of all, and the milliseconds to the first token of one more text beside them."""
+    """Returns tokens a second of all texts, and milliseconds to the first token of one more text beside them."""
     counts, first = [], []
     threads = [threading.Thread(target=lambda: counts.append(complete(port, model, prompt, tokens, more))) for _ in range(streams)]
-    complete(port, model, prompt, 1, more)  # starts what the first text starts
+    complete(port, model, prompt, 1, more)  # warm-up: starts what the first text would start
     start = time.monotonic()
     for thread in threads:
         thread.start()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Peak memory of one run of the bench models in PyTorch, eager, on one GPU: the bytes of a run besides weights, caches and inputs.
+"""Measures the peak memory of one run of the bench models in eager PyTorch on one GPU: the bytes besides weights, caches and inputs.
 
     python3 tools/bench/torch_peak.py [--json F.json] [--compile] [MODEL ...]
 
@@ -51,7 +51,7 @@ def main():
                 found[name] = {"inputs": size, "eager": peak_of(model, inputs)}
                 if arguments.compile:
                     found[name]["compiled"] = peak_of(torch.compile(model, fullgraph=True), inputs)
-            except Exception as error:  # one model's failure is not the others'
+            except Exception as error:  # one model's failure must not stop the others
                 found[name] = {"failed": repr(error)[:300]}
             print(name, json.dumps(found[name]), flush=True)
             model = inputs = None

@@ -1,13 +1,13 @@
 """Attention as exporters write it: [batch, tokens, heads * size] split into heads, matmul, softmax, matmul."""
 from grid_case import Case, Port
 
-# Masks by the extents that they have: of batch, heads, queries and keys.
+# Masks by their extents: batch, heads, queries, keys. 1: the full extent; 0: extent 1.
 MASKS = {"": None, "rows": (0, 0, 1, 1), "heads": (0, 1, 1, 1), "all": (1, 1, 1, 1), "keys": (1, 0, 0, 1)}
 
 
 def attention(size, queries=1024, keys=None, heads=8, groups=None, batch=1, dtype="f16", mask="", causal=False,
               kind=None, value=None):
-    """`groups`: heads of keys, which share their queries'; `kind`: of the mask, "bool" or the type of all else."""
+    """`groups`: number of key heads, each shared by several query heads. `kind`: the mask's type, "bool" or the type of the rest."""
     keys, groups, value = keys or queries, groups or heads, value or size
     name = f"attention_{dtype}_b{batch}_{queries}x{keys}_h{heads}" + (f"_{groups}" if groups != heads else "")
     name += f"_d{size}" + (f"_{value}" if value != size else "")

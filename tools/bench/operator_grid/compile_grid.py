@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Single operators over a grid of shapes as plans: compiled here, measured by run_grid.py on a machine with a GPU.
+"""Compiles single operators over a grid of shapes. run_grid.py measures the plans on a machine with a GPU.
 
   build/venv/bin/python tools/bench/operator_grid/compile_grid.py --out build/grid --library-path /usr/local/cuda/lib64
 """

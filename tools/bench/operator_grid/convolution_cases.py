@@ -1,5 +1,5 @@
-"""Convolutions in one to three dimensions and transposed ones: windows, strides, dilations, groups, odd sizes, channels
-first, with weights that are constants."""
+"""Convolutions in one to three dimensions and transposed ones: windows, strides, dilations, groups and odd sizes, with channels
+first and constant weights."""
 import math
 
 from grid_case import Case, Port
@@ -11,8 +11,8 @@ def each(value, rank):
 
 def convolution(channels, outputs, image, window, batch=1, stride=1, dilation=1, groups=1, pad=None, transposed=False,
                 dtype="f16"):
-    """`image`: the spatial extents; `pad`: by default about half the window. Large weights lie with their channels last, as
-    GPUs read them, so that they stay synthetic in the plan."""
+    """`image`: the spatial extents. `pad`: by default half the window. Large weights are stored with their channels last, as GPUs
+    read them, so that the plan keeps them synthetic."""
     rank = len(image)
     window, stride, dilation = each(window, rank), each(stride, rank), each(dilation, rank)
     pad = each(pad, rank) if pad is not None else tuple((w - 1) * d // 2 for w, d in zip(window, dilation))
@@ -56,7 +56,7 @@ def convolution(channels, outputs, image, window, batch=1, stride=1, dilation=1,
 
 
 def cases():
-    # Two dimensions: what networks of images have, and their neighbours.
+    # Two dimensions: shapes of image networks, and neighbouring shapes.
     yield convolution(320, 320, (64, 64), 3, batch=2)
     yield convolution(2560, 1280, (16, 16), 3, batch=2)
     yield convolution(1280, 1280, (8, 8), 3, batch=2)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How far the compiler's estimates are from measured times, by family: no GPU is needed.
+"""Compares the compiler's estimates with measured times, by family. Needs no GPU.
 
-Times come from reports with rows as run_grid.py prints them (tools/bench/results/operator-grid.md), or from its
---json files, or from lines `NAME MICROSECONDS`; estimates from plans of the same names, of this or an older compiler.
+Times come from reports with the rows that run_grid.py prints (tools/bench/results/operator-grid.md), from its --json files, or
+from lines `NAME MICROSECONDS`. Estimates come from plans with the same names, of this or an older compiler.
 
   python3 tools/bench/operator_grid/estimates.py build/grid/*.rondo --times tools/bench/results/operator-grid.md
 """
@@ -14,12 +14,12 @@ import re
 import statistics
 import subprocess
 
-ROW = re.compile(r"(\S+)(?:\s+[\d.]+){2}\s+(?:[\d.]+|-)\s+([\d.]+)\s+(?:[\d.]+|-)\s+\S+\s*$")  # of run_grid.py
+ROW = re.compile(r"(\S+)(?:\s+[\d.]+){2}\s+(?:[\d.]+|-)\s+([\d.]+)\s+(?:[\d.]+|-)\s+\S+\s*$")  # a row of run_grid.py
 PAIR = re.compile(r"(\S+)\s+([\d.]+)\s*$")
 
 
 def measured(paths):
-    """Microseconds by name; of several times, the median."""
+    """{name: microseconds}, the median if a name has several times."""
     times = {}
     for path in paths:
         text = path.read_text()
@@ -33,7 +33,7 @@ def measured(paths):
 
 
 def estimated(rondo, plan):
-    """By program; the program of a plan that has one is called as its file."""
+    """{program: estimate}. The program of a plan with one program gets the file's name."""
     text = subprocess.run([rondo, "inspect", plan, "--json"], stdout=subprocess.PIPE, check=True).stdout
     programs = json.loads(text)["programs"]
     return {plan.stem if len(programs) == 1 else p["name"]: p["estimated_us"] for p in programs}

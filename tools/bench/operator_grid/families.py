@@ -1,4 +1,4 @@
-"""The families of the grid: each a module with `cases()`."""
+"""The families of the grid; each is a module with `cases()`."""
 import importlib
 
 FAMILIES = {"attention": "attention_cases", "convolution": "convolution_cases", "scatter": "scatter_cases", "rows": "row_cases",

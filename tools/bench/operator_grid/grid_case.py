@@ -1,15 +1,15 @@
-"""What every family of the grid gives for a case, and how its ONNX models are put together."""
+"""A case of the grid, and how its ONNX model is made."""
 import dataclasses
 import typing
 
-PEAK_FLOPS, PEAK_BYTES = 790e12, 4.67e12  # an H200: matmuls of 16 bits, a stream that is read
-F32_FLOPS = 60e12  # f32 without tensor cores
+PEAK_FLOPS, PEAK_BYTES = 790e12, 4.67e12  # an H200's 16-bit matmuls and its memory reads, a second
+F32_FLOPS = 60e12  # f32 without tensor cores, a second
 ITEM = {"f32": 4, "f16": 2, "bf16": 2, "i64": 8, "bool": 1}
 
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """An input or output: its type is one of ITEM."""
+    """An input or output. Its type is a key of ITEM."""
     name: str
     dtype: str
     shape: tuple
@@ -25,19 +25,19 @@ class Port:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One operator of one shape. `nodes()`: ONNX nodes and initializers from the inputs to `output`; `torch`: the same
-    by PyTorch, of tensors by name; its result is compared, computed in f32."""
+    """One operator with one shape. `nodes()` returns ONNX nodes and initializers that compute `output` from the inputs. `torch`
+    computes the same in PyTorch from {name: tensor}. For the comparison it computes in f32."""
     name: str
     inputs: tuple
     output: Port
     nodes: typing.Callable
     torch: typing.Callable
     flops: float
-    weights: tuple = ()  # Ports whose numbers are drawn as core/synthetic.h draws them
-    tolerance: float = 0.01  # of the greatest magnitude of the result
+    weights: tuple = ()  # Ports with the synthetic numbers of core/synthetic.h
+    tolerance: float = 0.01  # relative to the result's largest magnitude
 
     def floor(self):
-        """Microseconds: all bytes once, or the operations."""
+        """The least possible time in microseconds: every byte once at peak rate, or the operations at peak rate if that is longer."""
         moved = sum(port.bytes() for port in self.inputs + self.weights) + self.output.bytes()
         peak = F32_FLOPS if self.output.dtype == "f32" else PEAK_FLOPS
         return max(moved / PEAK_BYTES, self.flops / peak) * 1e6

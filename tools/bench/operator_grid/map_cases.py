@@ -1,11 +1,11 @@
-"""What moves or maps elements: transposes, concatenations, broadcasts, gathers, resizes, pools, pads."""
+"""Operators that move or map elements: transposes, concatenations, broadcasts, gathers, resizes, pools, pads."""
 import math
 
 from grid_case import Case, Port
 
 
 def one(name, operator, shape, made, torch_call, dtype="f16", tolerance=1e-3, constants=(), inputs=(), extra=(), **attributes):
-    """`operator` of x, `inputs` and `constants` (name, values)."""
+    """`operator` applied to x, `inputs` and `constants`, a list of (name, values)."""
     def nodes():
         import numpy as np
         from onnx import helper, numpy_helper

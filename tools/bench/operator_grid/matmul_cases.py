@@ -1,5 +1,5 @@
-"""Matmuls: with weights and what follows them (bias, GELU in both forms, SiLU and gate, residual), of two activations, in
-batches, with few, odd and many rows."""
+"""Matmuls: with weights and an epilogue (bias, GELU in both forms, SiLU and gate, residual), of two activations, batched, with
+few, odd and many rows."""
 import math
 
 from grid_case import Case, Port
@@ -8,7 +8,7 @@ TOLERANCE = {"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}
 
 
 def after(kind):
-    """ONNX nodes from `z` to `y`, and the same in PyTorch."""
+    """The epilogue: ONNX nodes from `z` to `y`, and the same in PyTorch."""
     from onnx import helper as h
     if kind == "gelu":
         return [h.make_node("Gelu", ["z"], ["y"])]
@@ -22,7 +22,7 @@ def after(kind):
 
 
 def linear(rows, inputs, outputs, kind="bias", dtype="f16"):
-    """x [rows, inputs] by w [inputs, outputs], bias, and `kind`."""
+    """x [rows, inputs] times w [inputs, outputs], plus a bias, then the epilogue `kind`."""
     def nodes():
         from onnx import helper as h
         return [h.make_node("MatMul", ["x", "w"], ["p"]), h.make_node("Add", ["p", "b"], ["z"])] + after(kind), []
@@ -60,7 +60,7 @@ def gated(rows, inputs, hidden, dtype="f16"):
 
 
 def product(left, right, dtype="f16"):
-    """Of two inputs, with batches that broadcast."""
+    """A matmul of two inputs whose batch dimensions broadcast."""
     made = tuple(max(a, b) for a, b in zip(left[:-2], right[:-2])) + (left[-2], right[-1])
 
     def nodes():

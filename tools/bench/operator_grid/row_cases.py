@@ -1,4 +1,4 @@
-"""Rows: softmax, norms, reductions, cumulative sums, TopK."""
+"""Operators on rows: softmax, norms, reductions, cumulative sums, TopK."""
 from grid_case import Case, Port
 
 
@@ -31,7 +31,7 @@ def cumulative(rows, elements, dtype="f32", axis=1):
 
 
 def topk(rows, elements, k, dtype="f16"):
-    """Its values: places of equal ones may differ."""
+    """TopK. Only its values are compared, because the places of equal values may differ."""
     def nodes():
         import numpy as np
         from onnx import helper, numpy_helper

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""The plans of compile_grid.py on this machine's GPU: each operator beside its floor, its estimate and PyTorch, and how
-far its numbers are from PyTorch's in f32.
+"""Measures the plans of compile_grid.py on this machine's GPU. Prints each operator's time beside its floor, its estimate and
+PyTorch's time, and the error of its numbers against PyTorch's in f32.
 
-Times are medians, in microseconds, of graphs by events: of the plan's program, and of PyTorch's eager kernels captured
-in one (the quicker of that with and without cuDNN's search for convolutions). Errors are the greatest difference over
-the greatest magnitude.
+Times are medians in microseconds of graph replays, by events: of the plan's program, and of a graph of PyTorch's eager kernels
+(for convolutions the faster of with and without cuDNN's search). The error is the largest difference over the largest magnitude.
 
   python3 tools/bench/operator_grid/run_grid.py build/grid --rondo build/release/bin/rondo --libraries build/release/lib
 """
@@ -48,7 +47,7 @@ def array(tensor):
 
 
 def error_of(case, session, tensors):
-    """Of Rondo's result from PyTorch's in f32, of the same numbers."""
+    """The error of Rondo's result against PyTorch's in f32 from the same numbers."""
     inputs = {port.name: array(tensors[port.name]) for port in case.inputs}
     got = session.run(case.name, inputs)[case.output.name]
     if case.output.dtype == "bf16":
@@ -70,7 +69,7 @@ def torch_time(case, tensors):
 
 
 def bench(rondo, plan, runs, *options):
-    """By program: median of the device's time, and estimate."""
+    """{program: (median of the device time, estimate)} in microseconds."""
     text = subprocess.run([rondo, "bench", plan, "--json", "--runs", str(runs), *options], stdout=subprocess.PIPE,
                           check=True).stdout
     return {p["name"]: (p["device_us"]["median"], p.get("estimated_us", 0)) for p in json.loads(text)["programs"]}
@@ -85,7 +84,7 @@ def drawn(case):
 
 
 def time_by_indices(case, rondo, plan, runs, folder):
-    """Where integers decide what is read or written, with the case's own, not the command's zeros."""
+    """Times a case whose integers decide what is read or written, with the case's own integers instead of the command's zeros."""
     tensors, options = drawn(case), ["--program", case.name]
     for port in case.inputs:
         if port.dtype == "i64":
@@ -100,7 +99,7 @@ def measure(case, session, times):
     row = {"name": case.name, "floor": case.floor(), "rondo": times[case.name][0], "estimate": times[case.name][1]}
     try:
         row["torch"] = torch_time(case, tensors)
-    except Exception as failure:  # PyTorch does not have every operator in every type
+    except Exception as failure:  # PyTorch lacks some operators in some types
         row["torch_says"] = str(failure).splitlines()[0]
     try:
         row["error"] = error_of(case, session, tensors)

@@ -1,10 +1,10 @@
-"""Rows added to rows that data names: ScatterND with one index a row, ScatterElements with one an element or with a
-row's index repeated, and other reductions."""
+"""Scatters that add update rows to rows chosen by an index input: ScatterND with one index a row, ScatterElements with one an
+element or with a row's index repeated; and other reductions."""
 from grid_case import Case, Port
 
 
 def scatter(updates, row, places, dtype="f32", form="nd", reduction="add", width=None):
-    """`width`: of the places that indices name."""
+    """`width`: indices are below it (default: `places`)."""
     shown = f"_{width}" if width else ""
     name = f"scatter_{form}_{reduction}_{dtype}_{updates}x{row}_into_{places}{shown}"
     index = {"nd": (updates, 1), "elements": (updates, row), "repeated": (updates, 1)}[form]

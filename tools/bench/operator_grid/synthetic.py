@@ -1,4 +1,4 @@
-"""The numbers of synthetic weights (core/synthetic.h), on the GPU."""
+"""Computes the numbers of synthetic weights (core/synthetic.h) on the GPU."""
 import math
 
 import torch
@@ -27,12 +27,12 @@ def signed(x):
 
 
 def right(x, bits):
-    """Of 64 bits without a sign."""
+    """Shifts 64 bits to the right without sign."""
     return x >> bits & ((1 << 64 - bits) - 1)
 
 
 def scale_of(shape):
-    """compiler/import/synthetic_weight.h."""
+    """The scale of compiler/import/synthetic_weight.h."""
     if len(shape) < 2:
         return 0.5
     fan = shape[0] if len(shape) == 2 else math.prod(shape) // shape[0]
@@ -40,7 +40,7 @@ def scale_of(shape):
 
 
 def synthetic(port, seed):
-    """A weight's elements."""
+    """The elements of a synthetic weight."""
     count, scale = math.prod(port.shape), scale_of(port.shape)
     x = torch.arange(count, device="cuda", dtype=torch.int64) * signed(STRIDE) + signed(key_of(seed, port.name))
     for factor in (0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53):

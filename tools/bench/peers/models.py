@@ -73,7 +73,7 @@ class DecoderLayer(nn.Module):
         self.register_buffer("values", torch.zeros(batch, kv_heads, cache, self.head))
 
     def written(self, k, v, positions):
-        """The caches with new keys and values at these positions: this layer's own, in place."""
+        """Writes new keys and values into this layer's caches at these positions, in place, and returns the caches."""
         self.keys[:, :, positions] = k
         self.values[:, :, positions] = v
         return self.keys, self.values
@@ -112,7 +112,7 @@ class Decoder(nn.Module):
 
 
 class DecoderWithPorts(nn.Module):
-    """A decoder whose caches are inputs and outputs, as an ONNX graph has them: keys and values of each layer in turn."""
+    """A decoder with its caches as inputs and outputs, as an ONNX graph has them: each layer's keys, then its values."""
 
     def __init__(self, decoder):
         super().__init__()
@@ -152,7 +152,7 @@ def make_image_model(name, channels_last):
     return model, (image,)
 
 
-# Name of the ONNX file: how to make (module, inputs) on the GPU.
+# {name of the ONNX file: a function that makes (module, inputs) on the GPU}
 MODELS = {
     "minilm-l6-b1-s128-f16": lambda: make_encoder(1, 128, 6, 384, 12, 1536),
     "bert-base-b1-s128-f16": lambda: make_encoder(1, 128, 12, 768, 12, 3072),

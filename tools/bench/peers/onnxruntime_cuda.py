@@ -1,4 +1,4 @@
-"""How a model is timed in ONNX Runtime's CUDA provider: CUDA graphs, inputs and outputs on the device, both layouts."""
+"""Times a model in ONNX Runtime's CUDA provider, with CUDA graphs, inputs and outputs on the device, and both layouts."""
 
 import pathlib
 import statistics
@@ -42,7 +42,7 @@ def median_of(session, stream, inputs, runs):
 
 
 def best_time(folder: pathlib.Path, runs):
-    """Of FOLDER/model.onnx with FOLDER/inputs, in microseconds; models in bf16 are not for it."""
+    """The time of FOLDER/model.onnx with FOLDER/inputs in microseconds. Models in bf16 are not supported."""
     if any(np.load(path).dtype == np.uint16 for path in (folder / "inputs").iterdir()):
         raise RuntimeError("bf16 is not timed in ONNX Runtime")
     stream, times, failure = torch.cuda.Stream(), [], None

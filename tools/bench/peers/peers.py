@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Rondo and its peers on whole models, on one GPU, in one run: one table.
+"""Times Rondo and its peers on whole models on one GPU, and prints one table.
 
   python3 tools/bench/peers/peers.py --rondo RONDO [--out DIR] [--jobs 8] [NAME ...]
 
-Models are made from the definitions that workloads.py names, with random weights, exported to ONNX in 16 bits and compiled;
-as many as --jobs get ready at once, then one at a time is timed: Rondo by `rondo bench`, PyTorch by a CUDA graph of its eager
-kernels and by torch.compile (mode reduce-overhead; image networks in both layouts, the quicker counts), and ONNX Runtime
-where its CUDA provider is installed (`onnxruntime-gpu`). Times are the device's of one run, by events, medians of --runs.
-floor: what must be read at 4.67 TB/s or computed at 790 TFLOP/s, whichever takes longer. estimate: what the plan says. Errors
-are of the first output, relative in the norm, from the same weights in f32: Rondo's, and PyTorch's in the same 16 bits.
+Models are made from the definitions that workloads.py names, with random weights, exported to ONNX in 16 bits and compiled. Up to
+--jobs get ready at once; then one at a time is timed: Rondo by `rondo bench`; PyTorch by a CUDA graph of its eager kernels and by
+torch.compile (mode reduce-overhead; for image networks the faster of both layouts); and ONNX Runtime if its CUDA provider is
+installed (`onnxruntime-gpu`). Times are device times of one run by events, medians of --runs. floor: the bytes that must be read at
+4.67 TB/s or the operations at 790 TFLOP/s, whichever takes longer. estimate: the plan's own. Errors are those of the first output,
+relative in the norm, against the same weights in f32: Rondo's, and PyTorch's in the same 16 bits.
 
-Needs PyTorch, torchvision, timm, transformers, diffusers, onnx and onnxscript. Writes DIR/peers.json and DIR/peers.md, prints
-the table last. What DIR has from a run that was cut short is not measured again.
+Needs PyTorch, torchvision, timm, transformers, diffusers, onnx and onnxscript. Writes DIR/peers.json and DIR/peers.md, and prints
+the table at the end. Models that DIR already has, from a run that was interrupted, are not measured again.
 """
 import argparse
 import datetime
@@ -41,7 +41,7 @@ def started(name, options):
 
 
 def measured(names, options):
-    """-> rows by name, of workers that get ready side by side and measure in turn."""
+    """Returns {name: row}. Workers get ready side by side and measure in turn."""
     workers = {name: started(name, options) for name in names}
     ready = {name: worker.stdout.readline() == "ready\n" for name, worker in workers.items()}
     for name, worker in workers.items():
@@ -97,7 +97,7 @@ def main():
         for name, row in measured(names[first:first + options.jobs], options):
             rows[name] = row
             print(name, json.dumps(row), flush=True)
-            # After each model: a run that is cut short leaves what it measured.
+            # Written after each model, so that an interrupted run keeps its measurements.
             results.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
             (options.out / "peers.md").write_text(f"{datetime.date.today()}, {machine}\n\n{table(rows)}\n")
     print(table(rows))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Llamas' decode steps and prefills shared out over GPUs in PyTorch, a process each: heads, hidden columns and logits are dealt out,
-two all-reduces a layer through NCCL. Prints a JSON object a model: medians in microseconds of the device time of a run, of the eager
-kernels in one graph, and of torch.compile's. Layers are compiled as one function, which all of them share, and are recorded as one graph.
+"""Times Llama decode steps and prefills in PyTorch, sharded over GPUs with one process each. Heads, hidden columns and logits are
+split; each layer has two all-reduces through NCCL. Prints one JSON object a model: medians in microseconds of a run's device time,
+for the eager kernels in one graph and for torch.compile. All layers share one compiled function, and are recorded as one graph.
 
   torchrun --nproc-per-node=N tools/bench/peers/tensor_parallel.py MODEL... [--runs 300]
 
@@ -44,7 +44,7 @@ class SharedLayer(models.DecoderLayer):
         self.down = Summed(hidden, shape.width)
 
     def forward(self, x, sent, positions, cos, sin, mask):
-        """A layer from the addition of what the one before has sent to what it sends itself -> (stream, sent)"""
+        """Adds what the previous layer sent, and computes up to what this layer sends. Returns (stream, sent)."""
         x = x + sent
         parts = self.qkv(self.norm_attention(x)).split(self.sizes, dim=-1)
         q, k, v = (part.unflatten(-1, (-1, self.head)).transpose(1, 2) for part in parts)
@@ -132,7 +132,7 @@ def main():
         torch.cuda.empty_cache()
         torch._dynamo.reset()
     dist.barrier()
-    os._exit(0)  # what the graphs hold of NCCL is not taken apart
+    os._exit(0)  # skip teardown: the graphs still hold NCCL's objects
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How calls of PyTorch are timed on one GPU: as a graph of their kernels, by events."""
+"""Times calls of PyTorch on one GPU by events, as a graph of their kernels."""
 
 import statistics
 
@@ -17,14 +17,14 @@ def graph_of(model, inputs):
     with torch.cuda.graph(graph):
         model(*inputs)
 
-    def replay(*, reads=(model, inputs)):  # whose memory the graph reads
+    def replay(*, reads=(model, inputs)):  # keeps alive the memory that the graph reads
         graph.replay()
 
     return replay
 
 
 def compiled(mode):
-    """How torch.compile's call in this mode is made, warmed up."""
+    """Returns a function that makes a warmed-up call of torch.compile in this mode."""
     def make(model, inputs):
         fast = torch.compile(model, mode=mode, fullgraph=True)
         for _ in range(4):
@@ -34,7 +34,7 @@ def compiled(mode):
 
 
 def event_times(call, runs=60):
-    """The median of so many calls, in microseconds."""
+    """The median time of that many calls in microseconds."""
     for _ in range(10):
         call()
     times = []

@@ -1,10 +1,10 @@
-"""One workload of workloads.py in a process of its own: gets all ready, and times it when told to.
+"""Runs one workload of workloads.py in its own process: prepares it, and times it on request.
 
   python3 tools/bench/peers/worker.py NAME FOLDER --rondo RONDO [--library-path DIRS] [--modes eager,compile] [--runs 60]
 
-Getting ready makes FOLDER/NAME/: model.onnx with its weights, plan.rondo, inputs/PORT.npy (bf16 as bits), expected.npy (the
-first output by the same weights in f32); and PyTorch's calls. It then prints "ready", waits for a line, times Rondo and
-its peers, and prints a line of JSON. peers.py starts several at once, and has one at a time measure.
+It first writes FOLDER/NAME/: model.onnx with its weights, plan.rondo, inputs/PORT.npy (bf16 as bits) and expected.npy (the first
+output from the same weights in f32), and prepares PyTorch's calls. Then it prints "ready", waits for a line, times Rondo and its
+peers, and prints a line of JSON. peers.py starts several workers at once, and lets one at a time measure.
 """
 import argparse
 import copy
@@ -35,7 +35,7 @@ def relative_error(got, expected):
 
 
 def needed_bytes(made):
-    """Read at least once: weights but for tables of which rows are gathered, inputs, and what caches hold."""
+    """The bytes that a run must read: weights except tables from which rows are gathered, inputs, and the used part of caches."""
     tables = {id(m.weight) for m in made.model.modules() if isinstance(m, torch.nn.Embedding)}
     tables -= {id(m.weight) for m in made.model.modules() if isinstance(m, torch.nn.Linear)}
     tensors = [p for p in made.model.parameters() if id(p) not in tables] + list(made.inputs.values())
@@ -55,11 +55,11 @@ def export(made, path):
         torch.onnx.export(model, inputs, str(path), input_names=names, output_names=outputs, opset_version=20,
                           dynamo=True, external_data=True, verbose=False)
     for layer in getattr(made.model, "layers", []):
-        layer.__dict__.pop("written", None)  # its own way to write its caches again
+        layer.__dict__.pop("written", None)  # restores the class's method, which writes the layer's own caches
 
 
 def said(command):
-    """What a command prints; RuntimeError with its last words when it fails."""
+    """A command's standard output. RuntimeError with the end of its messages if it fails."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError((done.stderr.strip() or done.stdout.strip())[-300:])
@@ -67,13 +67,13 @@ def said(command):
 
 
 class Worker:
-    """Results by what was measured, and why others failed: one that fails must not hide the others."""
+    """Collects results, and the reason of each measurement that failed: a failure does not hide the other results."""
 
     def __init__(self, options):
         self.options, self.row = options, {}
         self.folder = options.folder / options.name
         self.libraries = ["--library-path", options.library_path] if options.library_path else []
-        self.calls = {}  # of PyTorch: by mode, one or two to be timed
+        self.calls = {}  # PyTorch's calls by mode: one for each layout to time
 
     def attempt(self, key, call):
         try:
@@ -100,7 +100,7 @@ class Worker:
                 self.attempt(key, lambda: self.calls[key].extend(self.torch_call(made, mode, layout) for layout in layouts))
 
     def expect(self, made):
-        """The first output in f32, and how far PyTorch's own in 16 bits is from it."""
+        """Saves the first output computed in f32, and notes the error of PyTorch's own in 16 bits."""
         own = made.model(*made.inputs.values()).float().cpu().numpy()
         exact = copy.deepcopy(made.model).float()
         inputs = [x.float() if x.is_floating_point() else x for x in made.inputs.values()]
@@ -175,7 +175,7 @@ def main():
         input()
         worker.measure()
     print(json.dumps(worker.row), flush=True)
-    os._exit(0)  # what graphs hold is not taken apart
+    os._exit(0)  # skip teardown of what the graphs hold
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What peers.py measures: whole models by the public definitions of torchvision, timm, transformers and diffusers, and the
-bench models of models.py, all with random weights from a fixed seed.
+"""The workloads of peers.py: whole models by the public definitions of torchvision, timm, transformers and diffusers, and the bench
+models of models.py, all with random weights from a fixed seed.
 
-A workload of another kind is one more function here. Shapes decide speed; results are compared with those of the same
-weights in f32, so weights are drawn as each definition draws them, and image networks' norms are settled first
+To add a kind of workload, add a function here. Shapes decide speed, but results are compared with those of the same weights in f32.
+So weights are drawn as each definition draws them, and the norms of image networks get fitting statistics first
 (`../export_networks.py`).
 """
 import dataclasses
@@ -19,17 +19,17 @@ import models
 
 @dataclasses.dataclass
 class Made:
-    """A model in 16 bits in eval mode and the inputs of one run, by the names that its ONNX graph has for them."""
+    """A model in 16 bits in eval mode, and the inputs of one run by their names in its ONNX graph."""
     model: torch.nn.Module
     inputs: dict
-    # Of a decoder: caches that the graph takes and gives, and the model updates in place.
+    # A decoder's caches: inputs and outputs of the graph, updated in place by the model.
     caches: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
 class Workload:
-    make: typing.Callable[[], Made]  # on torch's default device
-    channels_last: bool = False  # PyTorch runs it in both layouts
+    make: typing.Callable[[], Made]  # creates the model on torch's default device
+    channels_last: bool = False  # PyTorch is timed in both layouts
 
 
 def image(batch, size=224):
@@ -37,13 +37,13 @@ def image(batch, size=224):
 
 
 def drawn(model):
-    """With what definitions begin as one value (norms, biases, positions) drawn around it."""
+    """Spreads parameters that start as a single value (norms, biases, positions) around it."""
     export_networks.draw_norms(model, torch.Generator(torch.get_default_device()).manual_seed(1))
     return model
 
 
 class Outputs(torch.nn.Module):
-    """A model of transformers or diffusers with plain tensors as its inputs, in order, and its first result as output."""
+    """Wraps a model of transformers or diffusers: plain tensors as inputs, in order, and the first result as output."""
 
     def __init__(self, model, *names, **settings):
         super().__init__()
@@ -102,7 +102,7 @@ def diffusion_unet():
 
 
 class PictureDecoder(torch.nn.Module):
-    """Latents of a diffusion model to a picture."""
+    """Decodes latents of a diffusion model to a picture."""
 
     def __init__(self, model):
         super().__init__()
@@ -178,7 +178,7 @@ WORKLOADS = {
     "llama3-8b-8layers-prefill512-b1-bf16": Workload(lambda: bench_decoder(1, 0, 512)),
     # Image networks of export_networks.py.
     **{f"{name}-b1-f16": network(name) for name in export_networks.USUAL if name not in ("resnet50", "vit_b_16")},
-    # Of each kind that was once behind, and others.
+    # Other kinds of models, among them each kind on which Rondo was once slower than a peer.
     "unet-64x64-b2-f16": Workload(diffusion_unet, channels_last=True),
     "vae-decoder-64x64-b1-f16": Workload(diffusion_decoder, channels_last=True),
     "vit_l_16-b8-f16": network("vit_l_16", 8),

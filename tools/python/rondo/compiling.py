@@ -1,4 +1,4 @@
-"""rondo.compile: ONNX models in, one plan out."""
+"""rondo.compile: compiles ONNX models into one plan."""
 from __future__ import annotations
 
 import os
@@ -31,7 +31,7 @@ def _dims(shape: int | Sequence[int]) -> list[int]:
 
 
 def _shapes_of(shapes: Mapping[str, Any] | None, programs: Sequence[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """For all models, and for those of single programs: {"decode": {"tokens": (1, 1)}}."""
+    """Splits `shapes` into those for all models and those for single programs, like {"decode": {"tokens": (1, 1)}}."""
     for_all: dict[str, Any] = {}
     for_one: dict[str, dict[str, Any]] = {program: {} for program in programs}
     for name, shape in (shapes or {}).items():
@@ -73,17 +73,17 @@ def compile(model: Model | Mapping[str, Model], *,  # noqa: A001, the name of th
             op_libraries: Sequence[Union[str, "os.PathLike[str]"]] = (),
             output: Union[str, "os.PathLike[str]", None] = None,
             progress: Callable[[str, str], object] | None = None) -> Plan:
-    """Compiles a model, or several into one plan as {program: model}. Needs no GPU. Other threads run meanwhile.
+    """Compiles a model, or several into one plan as {program: model}. Needs no GPU. Other threads can run meanwhile.
 
     model: a path, bytes or an onnx.ModelProto; a model with external data is given by its path.
-    shapes: of what the model leaves open: {input: dims}, {symbolic dimension: value}, or {program: {...}} for one model.
+    shapes: the shapes that the model leaves open, as {input: dims}, {symbolic dimension: value}, or {program: {...}} for one model.
     target: "host", "cuda:sm_90a", or several, separated by ','.
-    bounds: {node: the most rounds of a Loop, or boxes of a class}, where data decide how many there are.
-    states: {input: output} that are one persistent buffer, beside those found by name (auto_state).
-    output: writes the plan there and opens it; else it is kept in memory (Plan.save writes it). For large weights.
-    progress: called with a program's name ("" for all) and a pass's when that begins. What it raises ends the compilation.
+    bounds: {node: the most rounds of a Loop, or boxes of a class}, if data decide the number.
+    states: {input: output} pairs that are one persistent buffer, in addition to those found by name (auto_state).
+    output: a path to write the plan to, for large weights; it is opened from there. Otherwise the plan stays in memory (Plan.save writes it).
+    progress: called with the name of a program ("" for all) and of a pass when the pass begins. An exception from it ends the compilation.
 
-    The other options are those of `rondo compile`, whose --help says more: None leaves what is usual.
+    The other options are those of `rondo compile`; its --help explains them. None means the default.
     """
     models: Mapping[str, Model] = model if isinstance(model, Mapping) else {"main": model}
     for_all, for_one = _shapes_of(shapes, list(models))

@@ -1,9 +1,9 @@
-"""What goes wrong, as exceptions: a sentence, a code, and the model's own node where it is known."""
+"""Rondo's errors as exceptions: each has a sentence, a code, and the model's own node if it is known."""
 import enum
 
 
 class Code(enum.IntEnum):
-    """As rondo_code in rondo.h."""
+    """The numbers of rondo_code in rondo.h."""
 
     INVALID_ARGUMENT = 1
     NOT_FOUND = 2
@@ -20,15 +20,15 @@ class Code(enum.IntEnum):
 
 
 class Error(Exception):
-    """An error of Rondo. `str(error)` is a sentence: what, where, the value and the limit."""
+    """An error of Rondo. `str(error)` is a sentence that says what, where, the value and the limit."""
 
     code: Code = Code.INTERNAL
-    #: The model's own node that it came from; "" where that is not known.
+    #: The model's own node that caused it; "" if unknown.
     node: str = ""
 
 
 class InvalidArgument(Error, ValueError):
-    """What was passed is wrong."""
+    """An argument is wrong."""
 
     code = Code.INVALID_ARGUMENT
 
@@ -40,7 +40,7 @@ class NotFound(Error, LookupError):
 
 
 class Unsupported(Error, NotImplementedError):
-    """It is valid, but this build, driver or machine cannot do it."""
+    """The request is valid, but this build, driver or machine cannot do it."""
 
     code = Code.UNSUPPORTED
 
@@ -58,25 +58,25 @@ class OutOfMemory(Error, MemoryError):
 
 
 class FailedPrecondition(Error, RuntimeError):
-    """The object is not in the state that the call needs: closed, or in use by another call."""
+    """The object is not in the state that the call needs: for example closed, or in use by another call."""
 
     code = Code.FAILED_PRECONDITION
 
 
 class OutOfRange(Error):
-    """Data met in a run lies outside of the declared bounds."""
+    """Data in a run lies outside the declared bounds."""
 
     code = Code.OUT_OF_RANGE
 
 
 class Aborted(Error):
-    """Stopped from outside."""
+    """The call was stopped from outside."""
 
     code = Code.ABORTED
 
 
 class Internal(Error):
-    """A broken promise of Rondo itself."""
+    """A bug in Rondo: it broke one of its own promises."""
 
     code = Code.INTERNAL
 
@@ -88,13 +88,13 @@ class Io(Error, OSError):
 
 
 class Cancelled(Error):
-    """Ended by Session.cancel."""
+    """Session.cancel ended the run."""
 
     code = Code.CANCELLED
 
 
 class DeadlineExceeded(Error, TimeoutError):
-    """Ended at a time limit of the caller's."""
+    """The caller's time limit ended the call."""
 
     code = Code.DEADLINE_EXCEEDED
 
@@ -104,7 +104,7 @@ _CLASSES = {kind.code: kind for kind in (InvalidArgument, NotFound, Unsupported,
 
 
 def make(code: int, message: str, node: str) -> Error:
-    """The exception for an error of the library."""
+    """Makes the exception for an error of the library."""
     error = _CLASSES.get(Code(code), Error)(message)
     error.node = node
     return error

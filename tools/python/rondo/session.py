@@ -1,4 +1,4 @@
-"""Sessions: _rondo's, with a runtime of their own where none is given, and awaitable runs."""
+"""Session: extends _rondo's with a runtime of its own if none is given, and with awaitable runs."""
 from __future__ import annotations
 
 import asyncio
@@ -9,12 +9,12 @@ from . import _rondo
 from ._rondo import Plan, Runtime
 from .errors import Error
 
-# A completion takes the interpreter's lock: none may come after the interpreter.
+# A completion takes the interpreter's lock, so all runs must end before the interpreter does.
 atexit.register(_rondo._end_runs)
 
 
 def _runtime_for(plan: Plan) -> Runtime:
-    """On what the plan is compiled for; of a plan for GPUs and the host, on the host where no GPU can run it."""
+    """A runtime on the plan's target. A plan for GPUs and the host runs on the host if no GPU can run it."""
     targets = plan.target.split(",")
     if any(target != "host" for target in targets):
         try:
@@ -28,14 +28,14 @@ def _runtime_for(plan: Plan) -> Runtime:
 
 
 class Session(_rondo.Session):
-    """One user's arena, state and recorded graphs over a plan. All memory is allocated here; runs allocate none of the device's.
+    """One user's arena, state and recorded graphs over a plan. All device memory is allocated here; runs allocate none.
 
-    runtime: several sessions share one; None makes one on what the plan is compiled for. timeout: seconds for making the session.
-    run_timeout: of each run that has none. watchdog: seconds that the devices of a run with collectives may make no progress;
+    runtime: several sessions may share one; None makes one on the plan's target. timeout: seconds for making the session.
+    run_timeout: seconds for each run that has no timeout. watchdog: seconds without progress after which a run with collectives ends;
     None: a minute.
 
-    A session serves one call at a time: a second one at the same moment raises FailedPrecondition. Many sessions run at once,
-    each from a thread of its own, or as awaited runs.
+    A session serves one call at a time: a second call at the same time raises FailedPrecondition. Many sessions can run at once,
+    each from its own thread, or as awaited runs.
     """
 
     def __init__(self, plan: Plan, runtime: Runtime | None = None, *, timeout: float | None = None,
@@ -46,9 +46,9 @@ class Session(_rondo.Session):
     async def run_async(self, inputs: dict[str, Any], *, program: str | None = None,
                         outputs: dict[str, Any] | Iterable[str] | None = None,
                         timeout: float | None = None) -> dict[str, Any]:
-        """`run`, awaitable: one of the runtime's async_workers executes it, or a thread of asyncio's where a bucket pads. The inputs must not change until it has ended.
+        """`run`, awaitable. One of the runtime's async_workers executes it, or a thread of asyncio if a bucket must pad the inputs. The inputs must not change until it has ended.
 
-        Cancelling the task cancels the run; the task ends when the run has, and the session is then free.
+        Cancelling the task cancels the run. The task ends when the run has ended; then the session is free.
         """
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[dict[str, Any]] = loop.create_future()
@@ -62,7 +62,7 @@ class Session(_rondo.Session):
                 ended.set_result(results or {})
 
         def done(results: dict[str, Any] | None, error: Error | None) -> None:
-            # On a thread of the runtime's. A loop that is closed has nobody who waits.
+            # Called on a thread of the runtime. Nobody waits on a closed loop.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle, results, error)
 
@@ -71,7 +71,7 @@ class Session(_rondo.Session):
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError:
-            ended.add_done_callback(lambda future: future.cancelled() or future.exception())  # nobody will look at it
+            ended.add_done_callback(lambda future: future.cancelled() or future.exception())  # marks its exception as retrieved
             if not self.closed:
                 self.cancel()
             if not ended.done():
