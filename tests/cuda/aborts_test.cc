@@ -23,16 +23,16 @@ namespace {
 
 constexpr uint32_t kGpus = 2;
 
-// The value, or the end of this program with what was said instead.
+// Returns the value, or prints the error and ends this program.
 template <typename T>
 T Must(Result<T> result) {
   if (!result.ok()) std::fprintf(stderr, "%s\n", result.status().message());
   return result.Take();
 }
 
-bool cuda_ended = false;  // a test was the last of this process that can use CUDA
+bool cuda_ended = false;  // this process can no longer use CUDA
 
-// Whether the ranks share a GPU, and who computes their collectives.
+// Whether the ranks share a GPU, and what computes their collectives.
 using Place = std::tuple<bool, CollectiveKernels>;
 
 class GpuAborts : public testing::TestWithParam<Place> {
@@ -56,7 +56,7 @@ class GpuAborts : public testing::TestWithParam<Place> {
     return free_bytes;
   }
 
-  // Runs, and says how long that took.
+  // Runs once and measures the time.
   static Status TimedRun(Layers& layers, Session* session, double* seconds) {
     bool right = false;
     const auto start = std::chrono::steady_clock::now();
@@ -94,18 +94,18 @@ TEST_P(GpuAborts, ARankThatNeverLaunchesEndsTheRunOfAll) {
       EXPECT_LT(seconds, 5);
       EXPECT_SAYS(TimedRun(layers, &session, &seconds), "this rank does not launch");
       EXPECT_TRUE(runtime.Ready().ok());
-      // Another session on the same devices has communicators in working order.
+      // Another session on the same devices has working communicators.
       Session after = Must(Session::Create(runtime, plan));
       const Status again = TimedRun(layers, &after, &seconds);
       EXPECT_TRUE(again.ok()) << again.message();
     }
-    if (round == 0) continue;  // CUDA and NCCL keep some of what their first uses take
+    if (round == 0) continue;  // CUDA and NCCL keep some memory of their first use
     EXPECT_EQ(FreeBytes(0), before[0]);
     EXPECT_EQ(FreeBytes(1), before[1]);
   }
 }
 
-// What each op leaves on each rank: sums of two terms are the same in either order.
+// Compares each op's results on each rank. A sum of two terms is the same in either order.
 TEST_P(GpuAborts, EveryCollectiveOpIsAsOnVirtualDevices) {
   constexpr int64_t kElements = 1000;
   constexpr uint64_t kBytes = kElements * 4;
@@ -174,8 +174,8 @@ TEST_P(GpuAborts, EveryCollectiveOpIsAsOnVirtualDevices) {
   for (size_t i = 0; i < on_host.size(); ++i) EXPECT_EQ(on_gpus[i], on_host[i]) << Name(kKinds[i % 4].op);
 }
 
-// Small ones that are waited for at once run among the kernels of their stream, others beside them: one after
-// another all the same.
+// Small collectives that are waited for at once run on their kernels' stream, others beside it. They keep
+// their order all the same.
 TEST_P(GpuAborts, CollectivesOfSeveralStreamsAreInOrder) {
   constexpr int64_t kElements = 2000;
   MeshPlan mesh(kGpus);
@@ -234,7 +234,7 @@ TEST_P(GpuAborts, RanksThatDisagreeAreRefusedBeforeTheFirstLaunch) {
   PlanData data = layers.mesh.data;
   const MachineCode code(&data);
   const uint64_t before[] = {FreeBytes(0), FreeBytes(1)};
-  // Device 1 meets two sync points of one communicator in the other order.
+  // Device 1 has two sync points of one communicator in the opposite order.
   std::vector<Step> steps(data.programs[0].steps.begin(), data.programs[0].steps.end());
   for (Step& step : steps) {
     if (step.device == 1 && (step.sync_point == 0 || step.sync_point == 2))
@@ -251,7 +251,7 @@ TEST_P(GpuAborts, RanksThatDisagreeAreRefusedBeforeTheFirstLaunch) {
   EXPECT_EQ(FreeBytes(1), before[1]);
 }
 
-// The last test here: CUDA is of no use to this process any more.
+// This test comes last, because the process can no longer use CUDA after it.
 TEST_P(GpuAborts, AFaultOnOneRankEndsTheRunAndTheHostGoesOn) {
   cuda_ended = true;
   Layers layers(kGpus, 3, 4096);

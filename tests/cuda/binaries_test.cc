@@ -1,5 +1,5 @@
-// Machine code and its contract: binaries that are read, that are refused, and that differ from the compiled
-// ones.
+// Machine code and its contract: which binaries are read, which are refused, and which differ from the
+// compiled ones.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -48,7 +48,7 @@ TEST(Cubin, SaysWhatItsFunctionsTake) {
   }
 }
 
-// Reading ends whatever is cut off or changed.
+// Reading ends without a crash, whatever is cut off or changed.
 TEST(Cubin, IsSafeAgainstAnyCutAndAnyByte) {
   const std::vector<uint8_t> binary = MakeCubin(90, {{"f", NeedsOf(2)}});
   for (size_t size = 0; size < binary.size(); ++size) {
@@ -90,7 +90,7 @@ TEST(Ptx, SaysWhatItsFunctionsTake) {
   }
 }
 
-// A tiny plan with a code of its own for each of its kernels.
+// A tiny plan with separate code for each of its kernels.
 struct Compiled {
   TinyPlan tiny;
   std::vector<std::vector<uint8_t>> codes;
@@ -119,7 +119,7 @@ struct Compiled {
     }
     Seal();
   }
-  // Makes the plan of what this holds. The digests are those of now.
+  // Makes the plan from the current members, with their digests.
   void Seal() {
     Place();
     SealBinaries(&tiny.data, tiny.arena);
@@ -148,7 +148,7 @@ struct Alteration {
   const char* says;
 };
 
-// Everything that was changed since compilation, though the structure of the plan allows it.
+// Each change to the compiled code is refused, even if the plan's structure allows it.
 TEST(Binaries, AnyAlterationAfterwardsIsRefused) {
   const Alteration kAlterations[] = {
       {"a byte of code", [](Compiled* c) { c->codes[0][0x60] ^= 1; }, ""},
@@ -257,7 +257,7 @@ TEST(Architectures, TheBestModuleIsTakenAndTheOthersSayWhyNot) {
   for (const char* words : {"compute_80 would run, but sm_86 is made for more", "sm_80 would run",
                             "sm_90a is machine code for compute capability 9.0 only"})
     EXPECT_NE(others.find(words), std::string::npos) << others;
-  // More shared memory than there is.
+  // More shared memory than the GPU has.
   KernelBinary binary;
   binary.shared = 120 << 10;
   modules[2].binaries = Span<const KernelBinary>(&binary, 1);

@@ -1,4 +1,4 @@
-// Machine code by units: each different text is compiled once, in parallel, or taken from the cache if its
+// Machine code by units: each distinct text is compiled once, in parallel, or taken from the cache if its
 // entry is complete.
 #include "compiler/codegen/cuda/compile_units.h"
 
@@ -97,7 +97,7 @@ TEST_F(CompileUnitsTest, AFileInTheFoldersPlaceIsAnError) {
   EXPECT_NE(std::string(units.status().message()).find("kernel cache"), std::string::npos);
 }
 
-// A cache needs no compiler: these run everywhere.
+// The cache needs no compiler, so these tests run everywhere.
 class KernelCacheTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -108,7 +108,7 @@ class KernelCacheTest : public ::testing::Test {
     cache_.Keep(b_, "s", std::vector<uint8_t>(500, 8));
     ASSERT_TRUE(cache_.Find(a_, "s").has_value());
   }
-  // Where the entry of `text` lies: the one that is not found once its file is gone.
+  // The file of the entry of `text`, found by removing files until the entry is missing.
   fs::path FileOf(const std::string& text) {
     for (const auto& entry : fs::directory_iterator(folder_)) {
       const fs::path aside = folder_ / "aside";
@@ -143,7 +143,7 @@ TEST_F(KernelCacheTest, WhatOthersMayWriteToIsNotUsed) {
   ASSERT_FALSE(opened.ok());
   EXPECT_NE(std::string(opened.status().message()).find("others may write to it"), std::string::npos);
   fs::permissions(folder_, fs::perms::others_write, fs::perm_options::remove);
-  if (geteuid() != 0) return;  // files of other users take root to make
+  if (geteuid() != 0) return;  // only root can make files of other users
   ASSERT_EQ(chown(file.c_str(), 12345, getegid()), 0);
   EXPECT_FALSE(cache_.Find(a_, "s").has_value());
   ASSERT_EQ(chown(folder_.string().c_str(), 12345, getegid()), 0);
@@ -184,7 +184,7 @@ TEST_F(CompileUnitsTest, AFullCacheLosesWhatWasNotUsedForLongest) {
   for (int i = 0; i < 10; ++i) cache->Keep("text" + std::to_string(i), "s", code);
   for (const auto& entry : fs::directory_iterator(folder))
     fs::last_write_time(entry.path(), fs::file_time_type::clock::now() - std::chrono::hours(1));
-  EXPECT_TRUE(cache->Find("text4", "s").has_value());  // used just now
+  EXPECT_TRUE(cache->Find("text4", "s").has_value());  // used last
   EXPECT_FALSE(cache->Find("text4", "t").has_value());
   cache = KernelCache::Open(folder, 8000);
   ASSERT_TRUE(cache.ok());

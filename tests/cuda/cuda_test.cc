@@ -111,7 +111,7 @@ TEST(CudaCode, OnePlanHasCodeForSeveralGpus) {
     const Status status = CheckBinaries(plan, plan.modules[m], true);
     EXPECT_TRUE(status.ok()) << status.message();
   }
-  // The first GPU named decides how kernels are fused: alone, it gives the same ones.
+  // The first named GPU decides how kernels are fused: a compilation for it alone gives the same kernels.
   Result<CompiledPlan> alone = CompileToMemory([&] {
     CompileOptions one = options;
     one.targets.all = {{&GpuTargets()[0]}};
@@ -123,7 +123,7 @@ TEST(CudaCode, OnePlanHasCodeForSeveralGpus) {
     EXPECT_EQ(alone->plan.modules[0].binaries[k].digest, plan.modules[0].binaries[k].digest);
 }
 
-// What check --binaries finds, though every digest has been made to fit.
+// `check --binaries` finds changed code even if every digest fits.
 TEST(CudaCode, IsWhatItsContractsCompileTo) {
   if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
   CompileOptions options = Options("pycoder/decode.onnx", "cuda:sm_90a");

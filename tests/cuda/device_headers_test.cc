@@ -67,7 +67,8 @@ std::set<std::string> ParametersOf(const std::string& list) {
   return names;
 }
 
-// "function: name" for each parameter that a declaration in the function's body hides: NVRTC does not warn.
+// "function: name" for each parameter that a declaration in the function's body hides. NVRTC does not warn
+// about these.
 std::vector<std::string> HiddenParameters(const std::string& text) {
   static const std::regex kFunction(R"((?:DEV|MEMBER) [^;{}()]*?(\w+)\(([^{};]*)\)[^;{}()]*\{)");
   static const std::regex kDeclared(R"(\b(?:int|u32|i64|float|bool|auto|At) (\w+) = )");
@@ -104,8 +105,8 @@ std::vector<std::string> Names(const std::vector<DeviceHeader>& headers) {
   return names;
 }
 
-// A structure as host and device have it: the text that the compiler writes is the object that it had, field
-// by field, and what follows from it is the same number on both sides.
+// Host and device agree about a structure: the text that the compiler writes has the object's fields, and
+// computed values are the same on both sides.
 TEST(DeviceHeaders, WhatTheCompilerWritesOfAStructureIsThatStructureInDeviceCode) {
   const cuda::TileMatmul tile = {128, 64, 32, 4, 2, 1, 5, 2, 8, 1, -8, 0, 4, 2, 1, 1, 1};
   const cuda::TmaMatmul tma = {128, 192, 1, 2, 1, 1, 0, 4, 8, 1, 0, 12, 2};
@@ -148,7 +149,7 @@ TEST(DeviceHeaders, WhatATextReachesIsListedOnceAndAfterWhatItIncludes) {
   EXPECT_TRUE(ReachedHeaders("", headers).empty());
 }
 
-// The kernels of a model that has attention, matmuls, norms and maps.
+// Kernels of a model with attention, matmuls, norms and maps.
 class EditedHeaders : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -170,7 +171,7 @@ class EditedHeaders : public ::testing::Test {
     units_.cache_folder = folder_.string();
   }
 
-  // How many kernels are compiled, once the text of one header has changed.
+  // The number of kernels that are compiled again after the text of one header has changed.
   size_t CompiledAfterEditing(const std::string& file) {
     std::vector<DeviceHeader> headers(DeviceHeaders().begin(), DeviceHeaders().end());
     const auto edited = std::find_if(headers.begin(), headers.end(), [&](const DeviceHeader& header) {
@@ -191,7 +192,7 @@ class EditedHeaders : public ::testing::Test {
     }));
   }
 
-  std::vector<std::string> texts_;  // different ones
+  std::vector<std::string> texts_;  // distinct texts
   TemporaryFolder folder_;
   UnitOptions units_;
 };

@@ -16,10 +16,10 @@
 namespace rondo {
 namespace {
 
-constexpr uint32_t kInARow = 8;  // all-reduces of a graph
+constexpr uint32_t kInARow = 8;  // all-reduces in one graph
 constexpr int kRuns = 60;
 
-// Sums of `elements` floats of all ranks, one after another from the same input.
+// A plan of kInARow all-reduces of `elements` floats, all from the same input.
 struct AllReduces {
   AllReduces(uint32_t ranks, int64_t elements) : mesh(ranks) {
     const auto bytes = static_cast<uint64_t>(elements) * 4;
@@ -74,7 +74,7 @@ struct AllReduces {
   MeshPlan mesh;
   PlanData data;
   std::unique_ptr<MachineCode> code;
-  std::vector<std::vector<float>> values;  // of each rank
+  std::vector<std::vector<float>> values;  // one a rank
   std::vector<std::string> names;
   std::vector<float> sum;
   Runtime runtime;
@@ -95,7 +95,7 @@ TEST_P(AllReduceTimes, BySize) {
   }
   const int version = CudaNcclVersion(*driver);
   RankDevices ranks(*driver, count, gpus);
-  std::vector<std::unique_ptr<AllReduces>> all;  // kept, and with them the communicator that all share
+  std::vector<std::unique_ptr<AllReduces>> all;  // kept alive, so that all share one communicator
   std::string line;
   const bool nccl = GetParam().kernels == CollectiveKernels::kNccl;
   for (int64_t kib : {1, 4, 16, 64, 128, 256, 512, 1024, 4096, 16384, 65536, 262144}) {

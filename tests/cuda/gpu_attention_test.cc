@@ -13,12 +13,13 @@ struct AttentionShape {
   enum Limit { kNone, kOne, kCausal, kRandom } limit = kNone;
   DType mask = DType::kI64;  // kI64: none
   float softcap = 0;
-  bool apart = false;  // the features of keys and values are no neighbours
-  // What a mask holds instead of minus infinity: of the keys behind a query, and of every seventh query's.
+  bool apart = false;  // the features of keys and values are not contiguous
+  // The mask's number in place of minus infinity, for the keys after a query and for all keys of every
+  // seventh query.
   double low = 0;
 };
 
-// Loops: batch and key heads, heads that share them, queries, value features, keys, features.
+// Loops: batch and key heads, query heads that share a key head, queries, value features, keys, features.
 void AddAttention(Suite* suite, const AttentionShape& shape, DType type, uint32_t seed) {
   Random random(seed);
   Case& c = suite->Add("attention " + std::to_string(seed) + ": " + Name(type) + " heads " +
@@ -105,8 +106,8 @@ TEST(GpuKernels, AttentionMatchesTheReference) {
   suite.Run();
 }
 
-// In f32 by FMA: queries that a block has too many of, keys that end within a stage, features that sixteen
-// threads do not share evenly.
+// In f32 by FMA: more queries than a block takes, keys that end within a stage, features that do not divide
+// among sixteen threads.
 TEST(GpuKernels, AttentionOfFloatsMatchesTheReference) {
   const AttentionShape shapes[] = {
       {1, 3, 1, 128, 128, 32, 32},
@@ -128,8 +129,8 @@ TEST(GpuKernels, AttentionOfFloatsMatchesTheReference) {
   }
 }
 
-// Blocks whose queries share keys in shared memory: several tiles of keys and of queries, the last of each
-// ragged.
+// Blocks whose queries share keys in shared memory, with several tiles of keys and of queries; the last of
+// each is ragged.
 TEST(GpuKernels, AttentionOfManyQueriesMatchesTheReference) {
   uint32_t seed = 100;
   const AttentionShape shapes[] = {
@@ -154,14 +155,14 @@ TEST(GpuKernels, AttentionOfManyQueriesMatchesTheReference) {
       for (DType type : kHalves) AddAttention(&suite, shape, type, seed++);
     }
     suite.Run();
-    // Pipelined takes more than 64 queries, without masks, and heads of up to 128 values.
+    // The pipelined variant takes more than 64 queries, no masks, and heads of up to 128 values.
     const bool staged = std::string_view(name) == "staged";
     EXPECT_GE(suite.Count(std::string(name) + "_attention<"), staged ? suite.size() : suite.size() / 3);
   }
 }
 
-// Heads of any size: whole vectors of eight that no sixteen divides, vectors of fewer elements, odd heads
-// whose elements are copied one by one, features that lie apart.
+// Heads of any size: multiples of 8 but not of 16, shorter vectors, odd sizes whose elements are copied one
+// by one, features that are not contiguous.
 TEST(GpuKernels, AttentionOfAnyHeadMatchesTheReference) {
   const AttentionShape shapes[] = {
       {1, 2, 1, 70, 77, 40, 40},
@@ -187,7 +188,7 @@ TEST(GpuKernels, AttentionOfAnyHeadMatchesTheReference) {
       ++seed;
     }
     halves.Run();
-    // Blocks of 128 queries are for more than 64: the other shapes take another candidate.
+    // Blocks of 128 queries are only for more than 64 queries; other shapes take another candidate.
     const bool mma = std::string_view(name) == "staged 64x64",
                wide = std::string_view(name) == "staged 128x64" || std::string_view(name) == "pipelined";
     const size_t count = halves.Count(mma ? "StagedMma<" : "StagedWgmma<");
@@ -198,7 +199,7 @@ TEST(GpuKernels, AttentionOfAnyHeadMatchesTheReference) {
   EXPECT_EQ(floats.Count("fma_attention<"), std::size(shapes));
 }
 
-// Masks without infinities: a warp's share of a row's keys, and whole rows, have the same low number.
+// Masks without infinities: all keys of a warp's share, or a whole row, may have the same low number.
 TEST(GpuKernels, AttentionMatchesUnderMasksOfLowNumbers) {
   AttentionShape shapes[] = {
       {1, 2, 1, 96, 260, 128, 128, AttentionShape::kNone, DType::kBF16},
@@ -226,12 +227,13 @@ TEST(GpuKernels, AttentionMatchesUnderMasksOfLowNumbers) {
   Suite floats;
   for (const AttentionShape& shape : shapes) {
     if (shape.low < -1e6)
-      AddAttention(&floats, shape, DType::kF32, seed++);  // others leave something of scores
+      AddAttention(&floats, shape, DType::kF32,
+                   seed++);  // a number nearer to 0 would leave a part of the scores
   }
   floats.Run();
 }
 
-// Warps that read keys and values for themselves, of heads that no sixteen divides.
+// Warps that each read keys and values themselves, with heads that 16 does not divide.
 TEST(GpuKernels, AttentionOfFewQueriesHasHeadsOfAnyMultipleOfEight) {
   const AttentionShape shapes[] = {
       {1, 2, 4, 1, 300, 40, 40, AttentionShape::kOne},
@@ -252,7 +254,7 @@ TEST(GpuKernels, AttentionOfFewQueriesHasHeadsOfAnyMultipleOfEight) {
   }
 }
 
-// However the warps of a block and the blocks of a cluster share queries and keys.
+// All ways in which warps of a block and blocks of a cluster share queries and keys.
 TEST(GpuKernels, AttentionByEveryCandidateMatchesTheReference) {
   const AttentionShape shapes[] = {
       {1, 2, 1, 130, 1100, 64, 64},

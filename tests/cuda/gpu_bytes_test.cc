@@ -12,17 +12,17 @@ struct BytesCase {
   int64_t batch, rows, columns, depth;
   int rights = 1;
   bool left_along_k = true, right_along_k = true;
-  bool adds_up = false;  // the left side's rows are added up, too, and count as often as a number says
+  bool adds_up = false;  // one more B is a single number: it gives the sums of A's rows times that number
 };
 
-// `rights`, and among them one number for all.
+// `rights` with one more operand, which is a single number.
 std::vector<uint16_t> WithNumber(PartMaker& maker, std::vector<uint16_t> rights, uint32_t seed) {
   const DType dtype = maker.dtypes[rights[0]];
   rights.insert(rights.begin() + (seed / 4) % 2, maker.Operand(dtype, Mode::kRead, {}));
   return rights;
 }
 
-// The sum, as it is in i32, and quantised to i8 after half a correction for each column.
+// Stores the sum as i32, and quantised to i8 after half a correction for each column.
 Tape Epilogue(PartMaker& maker, size_t rights, uint16_t correction, uint16_t whole, uint16_t narrow) {
   TapeMaker tape;
   uint16_t sum = tape.Add(TapeOp::kAcc, TapeType::kI64, 0);
@@ -37,7 +37,7 @@ Tape Epilogue(PartMaker& maker, size_t rights, uint16_t correction, uint16_t who
   return maker.Keep(tape);
 }
 
-// Numbers of all bits.
+// Fills with all byte values.
 void Fill(Case* c, Random& random) {
   c->memory.Randomise(c->maker, random);
   for (size_t p = 0; p < c->memory.params.size(); ++p) {
@@ -94,7 +94,7 @@ TEST(GpuBytes, EveryTileMatchesTheReference) {
   for (const KernelConfiguration& tile : tiles) {
     Suite suite;
     suite.configuration = tile;
-    suite.configuration.cluster = int64_t{1} << (&tile - tiles.data()) % 3;  // blocks that split K
+    suite.configuration.cluster = int64_t{1} << (&tile - tiles.data()) % 3;  // number of blocks that split K
     for (const BytesCase& p : cases) AddProduct(&suite, p, seed++);
     suite.Run();
     if (testing::Test::HasFatalFailure()) return;
@@ -102,7 +102,7 @@ TEST(GpuBytes, EveryTileMatchesTheReference) {
   }
 }
 
-// Streamed by 4 and 8 warps and by all clusters, with ends of rows, columns and K that are no whole ones.
+// Streamed by 4 and 8 warps and by all cluster sizes, with ragged ends of M, N and K.
 TEST(GpuBytes, FewRowsMatchTheReference) {
   uint32_t seed = 200;
   for (const int64_t warps : {4, 8}) {
@@ -116,7 +116,7 @@ TEST(GpuBytes, FewRowsMatchTheReference) {
                                  {1, 16, 65, depth, 2},
                                  {1, 11, 72, depth, 2, true, true, true}};
       for (const BytesCase& p : cases) AddProduct(&suite, p, seed++);
-      // A short K, which no cluster splits.
+      // A short K that no cluster splits.
       if (cluster == 1) AddProduct(&suite, {1, 7, 80, 272, 1, true, true, true}, seed++);
       suite.Run();
       if (testing::Test::HasFatalFailure()) return;
@@ -125,7 +125,7 @@ TEST(GpuBytes, FewRowsMatchTheReference) {
   }
 }
 
-// Padded with a byte that is not zero. Loops: n, g, o, out height and width, kernel height and width, c.
+// The padding is a byte other than 0. Loops: n, g, o, out height and width, kernel height and width, c.
 void AddConvolution(Suite* suite, int64_t channels, int64_t size, int64_t kernel, int64_t step, uint32_t seed,
                     bool adds_up = false) {
   Random random(seed);
@@ -175,7 +175,7 @@ TEST(GpuBytes, ConvolutionsMatchTheReference) {
   EXPECT_EQ(suite.Count("matmul_imma<"), suite.size());
 }
 
-// A thread a point, which takes whatever the others do not.
+// The variant with one thread a point takes every case that the other variants do not.
 TEST(GpuBytes, ConvolutionsOfAThreadAPointMatchTheReference) {
   Suite suite;
   suite.configuration.variant = VariantId::kPlain;

@@ -1,6 +1,6 @@
-// The tensor-parallel model of tests/compile on GPUs, through NCCL and small kernels: against its unsharded
-// twin on the host driver, all ranks to the bit, from two threads at once, many times. Ranks share GPUs where
-// there are fewer (skipped where NCCL is older than 2.30).
+// The tensor-parallel model of tests/compile on GPUs, through NCCL and small kernels. It is compared with its
+// unsharded twin on the host driver, ranks to the bit, from two threads at once, many times. Ranks share GPUs
+// if there are fewer (skipped if NCCL is older than 2.30).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 using Bytes = std::vector<uint8_t>;
 
-// RONDO_GPU_RUNS: how many runs the long loop makes.
+// RONDO_GPU_RUNS: the number of runs of the long loop.
 uint32_t Runs() {
   const char* text = std::getenv("RONDO_GPU_RUNS");
   return text == nullptr ? 200 : static_cast<uint32_t>(std::strtoul(text, nullptr, 10));
@@ -67,7 +67,7 @@ class GpuCollectives : public testing::TestWithParam<RankCase> {
     input.bytes = x.size() * 4;
     return input;
   }
-  // The outputs of one run, one a rank.
+  // Runs once. Returns one output a rank.
   std::vector<Bytes> Run(Session& session, uint32_t seed) {
     const std::vector<float> x = Weight(1000 + seed, kRows, kWidth, 0, 0, kRows);
     const Input input = InputOf(x);

@@ -74,7 +74,7 @@ class GpuCustomOps : public testing::Test {
       std::vector<uint8_t>& bytes = buffers->input_bytes[given++];
       const bool slots = ports[i].name == "slots";
       for (size_t k = 0; k < bytes.size() / (slots ? 8 : 4); ++k) {
-        const int64_t slot = static_cast<int64_t>(k * 7 % (kExperts + 2)) - 1;  // some are no rows
+        const int64_t slot = static_cast<int64_t>(k * 7 % (kExperts + 2)) - 1;  // some slots name no row
         const float value = static_cast<float>(static_cast<int>(k * 13 % 31) - 15) / 8;
         std::memcpy(&bytes[k * (slots ? 8 : 4)], slots ? static_cast<const void*>(&slot) : &value,
                     slots ? 8 : 4);
@@ -133,7 +133,7 @@ TEST_F(GpuCustomOps, AreReplayedInOneGraph) {
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_TRUE(device->MemoryInfo(&free_after, &all).ok());
   EXPECT_EQ(free_after, free_before);
-  const char* emulated = std::getenv("RONDO_EMULATED_ORDER");  // whose launches allocate
+  const char* emulated = std::getenv("RONDO_EMULATED_ORDER");  // the emulator's launches allocate
   if (emulated == nullptr) {
     EXPECT_EQ(watch.count(), 0u) << watch.Callers();
   }

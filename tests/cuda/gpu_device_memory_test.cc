@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-// Memory of the device of one buffer.
+// Memory on the device of one buffer.
 class GpuPlace : public Place {
  public:
   GpuPlace(const Session& session, const Buffer& buffer)
@@ -92,7 +92,7 @@ TEST_F(GpuDeviceMemory, SteadyAddressesAreUsedWithoutACopy) {
   uint64_t copied = 0;
   for (int run = 0; run < 4; ++run) {
     ASSERT_TRUE(model_->session().Run(0, buffers.inputs, {}).ok());
-    if (run == 1) copied = model_->runtime().metrics().input_bytes;  // told by now
+    if (run == 1) copied = model_->runtime().metrics().input_bytes;  // addresses are bound by now
   }
   EXPECT_EQ(model_->runtime().metrics().input_bytes, copied);
 }

@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using Floats = std::vector<float>;
 
-// The value, or the end of this program with what was said instead.
+// Returns the value, or prints the error and ends this program.
 template <typename T>
 T Must(Result<T> result) {
   if (!result.ok()) std::fprintf(stderr, "%s\n", result.status().message());
@@ -65,7 +65,8 @@ class GpuDriver : public testing::Test {
     return emitted->plan;
   }
 
-  // Calls `life` twice: CUDA keeps some of what its first uses take, and nothing of the second's may stay.
+  // Calls `life` twice. CUDA keeps some memory of its first use; after the second call nothing more may stay
+  // allocated.
   template <typename Life>
   void ExpectNothingStays(Life life) {
     life();
@@ -117,7 +118,8 @@ TEST_F(GpuDriver, LargeWeightsArriveAndNothingStays) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::printf("page-locked buffers: %.1f GB/s\n", static_cast<double>(bytes) / took.count() * 1e-9);
   const auto again = std::chrono::steady_clock::now();
-  EXPECT_TRUE(device_->CopyIn(to, from.data(), bytes, stream_).ok());  // pageable, as runs copy
+  EXPECT_TRUE(
+      device_->CopyIn(to, from.data(), bytes, stream_).ok());  // pageable memory, as in a run's copies
   EXPECT_TRUE(device_->Synchronize(stream_, &step).ok());
   const std::chrono::duration<double> pageable = std::chrono::steady_clock::now() - again;
   std::printf("pageable: %.1f GB/s\n", static_cast<double>(bytes) / pageable.count() * 1e-9);
@@ -128,7 +130,7 @@ TEST_F(GpuDriver, LargeWeightsArriveAndNothingStays) {
   device_->Free(to, bytes);
 }
 
-// x -> Neg -> Scale by 3 -> Abs, and total + x in the state: four threads, a session each.
+// x -> Neg -> Scale by 3 -> Abs, and total + x in the state. Four threads run, each with its own session.
 TEST_F(GpuDriver, CustomOpsRunBetweenGraphs) {
   ModelMaker model;
   model.proto.add_opset_import()->set_domain("test");
@@ -255,7 +257,7 @@ TEST_F(GpuDriver, AnIndexOutOfRangeFailsItsRunAlone) {
   EXPECT_TRUE(runtime.Ready().ok());
 }
 
-// The last test here: CUDA is of no use to this process any more.
+// This test comes last, because the process can no longer use CUDA after it.
 TEST_F(GpuDriver, WritesToNobodysMemoryEndSessionsOnGpusAndNoOthers) {
   TinyPlan tiny;
   EmittedPlan emitted;

@@ -16,7 +16,7 @@ struct Fp8Case {
   bool left_along_k = true, right_along_k = true;
 };
 
-// Sums as f32; and, unless `narrow` is kNoOperand, scaled and quantised again.
+// Stores sums as f32 and, unless `narrow` is kNoOperand, scaled and quantised.
 Tape Epilogue(PartMaker& maker, size_t rights, uint16_t scale, uint16_t wide, uint16_t narrow, DType type) {
   TapeMaker tape;
   uint16_t sum = tape.Add(TapeOp::kAcc, TapeType::kF32, 0);
@@ -29,7 +29,8 @@ Tape Epilogue(PartMaker& maker, size_t rights, uint16_t scale, uint16_t wide, ui
   return maker.Keep(tape);
 }
 
-// Multiples of 1/4 up to 2, of which products add up exactly in any order; or, with `any`, all codes.
+// Fills with multiples of 1/4 up to 2, whose products sum exactly in any order; or, with `any`, with all
+// codes.
 void Fill(Case* c, Random& random, bool any) {
   c->memory.Randomise(c->maker, random);
   for (size_t p = 0; p < c->memory.params.size(); ++p) {
@@ -47,7 +48,7 @@ Part& Begin(Case* c, Skeleton skeleton) {
   Part& part = c->maker.part;
   part.skeleton = skeleton;
   part.acc_type = TapeType::kF32;
-  // What is scaled is rounded from the same sum.
+  // The scaled result is rounded from the same sum.
   c->tolerance = {1e-6, 1e-6};
   return part;
 }
@@ -112,7 +113,7 @@ TEST(GpuFp8, EveryTileByMmaMatchesTheReference) {
   RunTiles(VariantId::kImma, "Fp8Bytes<", cases);
 }
 
-// Streamed by 4 and 8 warps and by all clusters.
+// Streamed by 4 and 8 warps and by all cluster sizes.
 TEST(GpuFp8, FewRowsMatchTheReference) {
   uint32_t seed = 300;
   for (const int64_t warps : {4, 8}) {
@@ -136,12 +137,12 @@ TEST(GpuFp8, EveryTileByWgmmaMatchesTheReference) {
 }
 
 TEST(GpuFp8, TilesByTmaMatchTheReference) {
-  // Clusters, columns and warpgroups of all kinds.
+  // All kinds of clusters, tile N and warpgroups.
   RunTiles(VariantId::kTma, "matmul_tma<", {std::begin(kCases), std::end(kCases)}, 7);
 }
 
-// What is no number, and infinities of E5M2, come out of whatever multiplies, and so do sums of all numbers,
-// but for what the units round; types and layouts that no family takes are computed as well.
+// NaN and the infinities of E5M2 reach the result, whichever unit multiplies. Sums of all codes are right up
+// to the units' rounding. Types and layouts that no family takes are computed too.
 TEST(GpuFp8, EveryCodeIsMultiplied) {
   Suite suite;
   uint32_t seed = 1000;
@@ -155,7 +156,7 @@ TEST(GpuFp8, EveryCodeIsMultiplied) {
         const bool e5m2 = c.maker.dtypes[param] == DType::kE5M2;
         most *= e5m2 ? 57344 : 448;
         std::vector<char>& bytes = c.memory.params[param];
-        for (size_t i = 0; i < bytes.size(); ++i) {  // few NaN: one is enough for a whole line
+        for (size_t i = 0; i < bytes.size(); ++i) {  // only a few NaN, because one spoils a whole row
           const int rest = bytes[i] & 0x7f;
           if (rest >= (e5m2 ? 0x7c : 0x7f) && i % 1021 != 5) bytes[i] = 0x30;
         }
@@ -168,7 +169,7 @@ TEST(GpuFp8, EveryCodeIsMultiplied) {
   suite.Run();
 }
 
-// How far sums of random numbers are from the exact ones, in norm.
+// The relative error in norm of sums of random numbers.
 double ErrorOf(const Fp8Case& p, const Memory& given, const Memory& got) {
   double error = 0, size = 0;
   const auto at = [](const std::vector<char>& memory, int64_t i) {
@@ -187,8 +188,8 @@ double ErrorOf(const Fp8Case& p, const Memory& given, const Memory& got) {
   return std::sqrt(error / size);
 }
 
-// By mma.sync as in f32; by wgmma, whose units drop what lies far below the greatest of what they add, within
-// what 128 of K are rounded to.
+// mma.sync sums as exactly as f32. wgmma's units drop bits far below the largest of the numbers that they
+// add, so its error is that of rounding every 128 of K.
 TEST(GpuFp8, SumsAreAsExactAsTheUnits) {
   for (const VariantId family :
        {VariantId::kImma, VariantId::kFewRows, VariantId::kWgmmaFp8, VariantId::kTma}) {

@@ -9,8 +9,8 @@ namespace {
 
 // ----------------------------------------------------------------------------------------- rows
 
-// y = (x - mean(x)) * w / (1 + sum of squares), by stages as norms have them. `order`: of the loops, in
-// memory.
+// y = (x - mean(x)) * w / (1 + sum of squares), in stages as a norm has them. `order`: the order of the loops
+// in memory.
 void AddNorm(Suite* suite, int64_t rows, std::vector<int64_t> row, DType in, DType out, uint32_t seed,
              std::vector<int> order = {}) {
   Random random(seed);
@@ -48,7 +48,7 @@ void AddNorm(Suite* suite, int64_t rows, std::vector<int64_t> row, DType in, DTy
   c.tolerance = {1e-3, 1e-3};
 }
 
-// y = exp(x - max) / sum, the exponentials kept; and the position of the greatest.
+// y = exp(x - max) / sum with the exponentials kept, and the position of the maximum.
 void AddSoftmax(Suite* suite, int64_t rows, int64_t row, DType type, uint32_t seed) {
   Random random(seed);
   Case& c =
@@ -82,8 +82,8 @@ void AddSoftmax(Suite* suite, int64_t rows, int64_t row, DType type, uint32_t se
   c.tolerance = {1e-3, 1e-4};
 }
 
-// Rows quantised by their own range, of which 0 is one end; every other one has elements that are 0, some are
-// of numbers so small or great that scales are no usual floats, and one has an infinity.
+// Rows quantised by their own range, extended to contain 0. Every other row has elements that are 0; some
+// rows have numbers so small or large that the scale is not a normal float; one has an infinity.
 void AddRanges(Suite* suite, int64_t rows, int64_t row, bool zero_points) {
   Random random(static_cast<uint32_t>(row));
   Case& c = suite->Add("ranges of " + std::to_string(rows) + " rows of " + std::to_string(row));
@@ -155,8 +155,8 @@ TEST(GpuKernels, RowsMatchTheReference) {
   suite.Run();
 }
 
-// Rows that neither registers nor shared memory hold, by a cluster each: vectors are read several at once.
-// And more rows than multiprocessors have clusters of two blocks for, which two blocks of one share.
+// Rows that fit neither registers nor shared memory take a cluster each, and read several vectors at once.
+// Other rows fit a cluster of blocks of which two share a multiprocessor.
 TEST(GpuKernels, RowsBeyondRegistersAreReadAhead) {
   Suite suite;
   uint32_t seed = 600;
@@ -171,14 +171,14 @@ TEST(GpuKernels, RowsBeyondRegistersAreReadAhead) {
   shared.Run();
   EXPECT_EQ(shared.Count("__cluster_dims__(4, 1, 1)"), shared.size());
   EXPECT_EQ(shared.Count("__launch_bounds__(256, 2)"), shared.size());
-  // Rows that share sectors of memory.
+  // Rows that share memory sectors.
   Suite narrow;
   AddNorm(&narrow, 40, {60000, 4}, DType::kF16, DType::kF16, seed++, {1, 0, 2});
   narrow.Run();
   EXPECT_EQ(narrow.Count("__cluster_dims__(2, 1, 1)"), narrow.size());
 }
 
-// Rows side by side: threads and blocks share the elements of neighbouring rows, and write them, too.
+// Interleaved rows: threads and blocks share the elements of neighbouring rows, and also write them.
 TEST(GpuKernels, NormsOfRowsSideBySideMatchTheReference) {
   Suite suite;
   uint32_t seed = 640;
@@ -193,7 +193,7 @@ TEST(GpuKernels, NormsOfRowsSideBySideMatchTheReference) {
   EXPECT_EQ(suite.Count("take_columns<"), suite.size());
 }
 
-// Rows of few elements that are no whole vectors: several share a warp.
+// Several short rows, which are no whole vectors, share a warp.
 TEST(GpuKernels, ShortRowsShareAWarp) {
   Suite suite;
   uint32_t seed = 400;
@@ -208,7 +208,7 @@ TEST(GpuKernels, ShortRowsShareAWarp) {
   EXPECT_EQ(suite.Count("threadIdx.x / 16u"), 8u);
 }
 
-// y[t, i] = the sum of x[t, j] of all j below i, or up to it.
+// y[t, i] = the sum of x[t, j] over j < i, or with `own` over j <= i.
 void AddRunningSums(Suite* suite, int64_t rows, int64_t row, bool own, DType type, uint32_t seed) {
   Random random(seed);
   Case& c = suite->Add("running sums of " + std::to_string(rows) + " rows of " + std::to_string(row) + " " +
@@ -249,7 +249,7 @@ TEST(GpuKernels, RunningSumsReadEachElementOnce) {
 
 // ----------------------------------------------------------------------------------------- maps
 
-// y = x * w + z, z read back to front in its first half or at another alignment.
+// y = x * w + z, where z has its dimensions in a random order in memory, and `pad` changes its alignment.
 void AddMap(Suite* suite, std::vector<int64_t> loops, DType in, DType out, int64_t pad, uint32_t seed) {
   Random random(seed);
   Case& c = suite->Add("map " + std::to_string(seed));
@@ -270,7 +270,7 @@ void AddMap(Suite* suite, std::vector<int64_t> loops, DType in, DType out, int64
   c.tolerance = {1e-5, 1e-5};
 }
 
-// y[i, index[i], :] = x[i, :], as a cache is written.
+// y[i, index[i], :] = x[i, :], like the write of a cache.
 void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType type, bool outside,
                 uint32_t seed, bool adds = false) {
   Random random(seed);
@@ -303,8 +303,8 @@ void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType t
   }
 }
 
-// y[index[i], j, :] = x[i, j, :] in order, or y[i, index[i, k], :] = x[i, k, :]: later writes of one place
-// win.
+// y[index[i], j, :] = x[i, j, :] in order, or y[i, index[i, k], :] = x[i, k, :]. The last write to a place
+// wins.
 void AddOrderedScatter(Suite* suite, bool nested, int64_t places, int64_t row, DType type, uint32_t seed,
                        int64_t points = 300) {
   Random random(seed);
@@ -340,8 +340,8 @@ void AddOrderedScatter(Suite* suite, bool nested, int64_t places, int64_t row, D
   }
 }
 
-// y[index[i], j] = f(y[index[i], j], x[i, j]) in order, of one index a row; or y[index[i, j], j], of one an
-// element. `width`: of the places that indices name.
+// y[index[i], j] = f(y[index[i], j], x[i, j]) in order, with one index a row; or y[index[i, j], j], with one
+// an element. `width`: indices are below it.
 struct Updates {
   int64_t updates = 1, row = 1, places = 1, width = 1;
   bool each = false;
@@ -379,7 +379,7 @@ void AddUpdates(Suite* suite, const Updates& shape, DType type, uint32_t seed) {
     scalar::Store<int64_t>(DType::kI64, c.memory.params[index].data(), i,
                            Between(random, -shape.width, shape.width - 1));
   }
-  // Each place is what its updates make of it in their order, to the bit.
+  // Each place has the updates applied in their order, to the bit.
   c.tolerance = {0, 0};
 }
 
@@ -408,15 +408,15 @@ TEST(GpuKernels, UpdatesOfOnePlaceComeInTheirOrder) {
   AddUpdates(&suite, shapes[0], DType::kF16, seed++);
   AddUpdates(&suite, shapes[3], DType::kF16, seed++);
   suite.Run();
-  // Those of integers, but products, in any order.
+  // Updates of integers, except products, are applied in any order.
   EXPECT_EQ(suite.Count("update_sum("), 3u);
   EXPECT_EQ(suite.Count("update_extreme<"), 1u);
   EXPECT_EQ(suite.Count("take_owned_points<"), std::size(shapes) + 2 - 4);
 }
 
-// Blocks of a cluster look at the points together: many points, all of one place, of few, of many, with
-// indices out of range; rows of every width; an index for each element. Sums of long runs are made of pieces,
-// so that only short ones have the reference's bits.
+// The blocks of a cluster search the points together: many points, all for one place, for few or for many
+// places, with indices out of range; rows of every width; an index for each element. Long sums are made of
+// pieces, so only short ones have the reference's bits.
 TEST(GpuKernels, ClustersShareManyUpdates) {
   struct Shared {
     Updates shape;
@@ -452,7 +452,7 @@ TEST(GpuKernels, ClustersShareManyUpdates) {
   EXPECT_EQ(suite.Count("__cluster_dims__(8"), suite.size());
 }
 
-// The last of more points than last_writer_map.cc takes wins.
+// The last write wins also with more points than last_writer_map.cc takes.
 TEST(GpuKernels, LastOfManyWritesWins) {
   Suite suite;
   suite.processors = 16;
@@ -475,8 +475,8 @@ TEST(GpuKernels, ExtremesOfOnePlaceComeInAnyOrder) {
   EXPECT_EQ(suite.Count("update_extreme<"), suite.size());
 }
 
-// y[r, i] = how many of x[r, j] are less than x[r, i]: rows, of which each reads the same elements, have a
-// thread each.
+// y[r, i] = the number of x[r, j] that are less than x[r, i]. Each of these rows, which read the same
+// elements, gets one thread.
 TEST(GpuKernels, RowsThatReadTheSameElementsHaveAThreadEach) {
   Suite suite;
   uint32_t seed = 800;
@@ -535,7 +535,7 @@ TEST(GpuKernels, MapsMatchTheReference) {
   suite.Run();
 }
 
-// Vectors, elements, several blocks, points that end within a warp.
+// Vectors, single elements, several blocks, points that end within a warp.
 TEST(GpuKernels, NumbersThatMapsCombineMatchTheReference) {
   Suite suite;
   uint32_t seed = 50;

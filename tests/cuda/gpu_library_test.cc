@@ -17,7 +17,7 @@
 namespace rondo::test {
 namespace {
 
-// One step a matmul, each with memory of its own.
+// A plan with one step for each matmul, each with its own memory.
 class MatmulPlan {
  public:
   void Add(const MatmulKernel& kernel) {
@@ -122,7 +122,7 @@ TEST(GpuLibrary, ProductsMatchTheHost) {
       }
     }
   }
-  for (DType type : {DType::kF16, DType::kBF16}) {  // sums kept wide
+  for (DType type : {DType::kF16, DType::kBF16}) {  // the output keeps sums in f32
     kernels.emplace_back(shapes[0], type, DType::kF32, kProductEnds[0]);
     plan.Add(kernels.back());
     kernels.emplace_back(shapes[1], type, DType::kF32, kProductEnds[1]);

@@ -6,18 +6,18 @@
 namespace rondo::test {
 namespace {
 
-// What the cases of one product differ in.
+// The parameters of a case.
 struct ProductCase {
   int64_t batch = 1, rows = 1, columns = 64, depth = 128;
   int rights = 1;
-  bool right_by_depth = false;  // the right side's rows run along the depth
-  bool left_by_rows = false;    // the left side's columns run along the rows
+  bool right_by_depth = false;  // B is contiguous along K
+  bool left_by_rows = false;    // A is contiguous along M
   bool prologue = false;
-  int64_t split = 1;  // the depth is this many loops' worth of pieces, which lie apart on the left
+  int64_t split = 1;  // K is split into this many pieces, which lie apart in A
   bool tf32 = false;
 };
 
-// sums[0] * sigmoid(sums[1]), or sum + erf(sum), plus a bias a column and a residual.
+// sums[0] * sigmoid(sums[1]), or sum + erf(sum), plus a bias for each column and a residual.
 Tape Epilogue(PartMaker& maker, int rights, DType type, uint16_t bias, uint16_t residual, uint16_t out) {
   TapeMaker tape;
   uint16_t x = tape.Add(TapeOp::kAcc, TapeType::kF32, 0);
@@ -33,7 +33,7 @@ Tape Epilogue(PartMaker& maker, int rights, DType type, uint16_t bias, uint16_t 
   return maker.Keep(tape);
 }
 
-// Of a sum of `scale` squared products.
+// The tolerance for a sum of products of that scale.
 Tolerance ToleranceOf(DType type, double scale) {
   if (type == DType::kF32) return {1e-4, 2e-5 * scale};
   return {type == DType::kF16 ? 4e-3 : 2e-2, (type == DType::kF16 ? 1e-3 : 8e-3) * scale};
@@ -73,7 +73,7 @@ void AddProduct(Suite* suite, const ProductCase& p, DType type, uint32_t seed) {
   c.memory.Randomise(maker, random);
   part.tf32 = p.tf32;
   const double scale = std::sqrt(static_cast<double>(p.depth));
-  c.tolerance = ToleranceOf(p.tf32 ? DType::kF16 : type, scale);  // as many bits
+  c.tolerance = ToleranceOf(p.tf32 ? DType::kF16 : type, scale);  // TF32 has as many bits as f16
 }
 
 constexpr DType kFloats[] = {DType::kF16, DType::kBF16, DType::kF32};
@@ -139,7 +139,7 @@ TEST(GpuProducts, OfManyRowsMatchTheReference) {
   suite.Run();
 }
 
-// As above, and several tiles a block; parts of one kernel.
+// The same with several tiles a block, as parts of one kernel.
 TEST(GpuProducts, EveryTileByTmaMatchesTheReference) {
   const ProductCase cases[] = {
       {1, 150, 200, 328},
@@ -151,7 +151,7 @@ TEST(GpuProducts, EveryTileByTmaMatchesTheReference) {
   Result<Driver*> driver = CreateCudaDriver();
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
   DestroyCudaDriver(*driver);
-  // Of large tiles one way to share.
+  // Large tiles are tried with only one way of sharing.
   for (const VariantId variant : {VariantId::kTma, VariantId::kPingPong}) {
     const size_t ways = variant == VariantId::kTma ? 6 : 3;
     size_t number = 0;
@@ -175,7 +175,7 @@ TEST(GpuProducts, OfManyTilesMatchTheReference) {
   for (const char* configuration : {"tma 64x64 1x1x1 cluster 1", "ping_pong 128x128 1x1x1 cluster 1",
                                     "ping_pong 64x192 2x1x1 cluster 2"}) {
     Suite suite;
-    suite.each = 1;  // no two are alike
+    suite.each = 1;  // no two cases are alike
     suite.processors = 4;
     uint32_t seed = 600;
     suite.configuration = *ParseKernelConfiguration(configuration);
@@ -282,7 +282,7 @@ void AddConvolution(Suite* suite, const ConvolutionCase& v, DType type, uint32_t
   c.tolerance = ToleranceOf(type, scale);
 }
 
-// By whatever templates take them: of 16 bits, of f32, of groups.
+// In 16 bits, in f32 and with groups, by the templates that take them.
 TEST(GpuProducts, NumbersThatConvolutionsCombineMatchTheReference) {
   Suite suite;
   uint32_t seed = 260;
@@ -314,7 +314,7 @@ TEST(GpuProducts, ConvolutionsMatchTheReference) {
   suite.Run();
 }
 
-// y[heads, index[row], features] = x[row, heads, features], rows in order: the last of equals stays.
+// y[heads, index[row], features] = x[row, heads, features], rows in order: the last row of equal index wins.
 void AddCollisions(Suite* suite, int64_t rows, int64_t heads, int64_t features, int64_t places,
                    uint32_t seed) {
   Random random(seed);

@@ -26,7 +26,7 @@ constexpr int kRuns = 60;
 
 // A chain compiled for all ranks together.
 struct Compiled {
-  // "" or what went wrong.
+  // Compiles and loads the chain. Returns "" or the error.
   std::string Make(const NormChain& chain) {
     Result<CompiledPlan> made = CompileNormChain(chain, "cuda:sm_90a");
     if (!made.ok()) return made.status().message();
@@ -50,7 +50,7 @@ struct Got {
 
 class Norms : public testing::TestWithParam<uint32_t> {
  protected:
-  // GPUs with collectives by `kernels`; null without.
+  // The GPUs, with collectives by `kernels`; null if there are none.
   RankDevices* DevicesFor(CollectiveKernels kernels) {
     std::unique_ptr<RankDevices>& made = devices_[static_cast<size_t>(kernels)];
     if (made != nullptr) return made.get();
@@ -59,7 +59,7 @@ class Norms : public testing::TestWithParam<uint32_t> {
     made = std::make_unique<RankDevices>(*driver, GetParam(), std::min((*driver)->DeviceCount(), GetParam()));
     return made.get();
   }
-  // Why nothing can be tried; "" if it can.
+  // Why the test cannot run here; "" if it can.
   std::string Lack() {
     if (!HaveNvrtc()) return "libnvrtc is not on this machine";
     return DevicesFor(CollectiveKernels::kSmall) == nullptr ? "there is no GPU" : "";
@@ -122,7 +122,8 @@ class Norms : public testing::TestWithParam<uint32_t> {
     return bytes;
   }
 
-  // That one kernel gives the bits of two. `apart`: those, in graphs but where one is quicker.
+  // Expects that the fused kernel gives the bits of the two separate ones. `fused` and `apart` get the
+  // results of each.
   void Compare(const NormChain& chain, const Compiled& compiled, int runs, Got* fused, Got* apart) {
     const auto run = [&](CollectiveKernels kernels, bool stepwise, Got* got) {
       return Run(chain, compiled.plan, DevicesFor(kernels), runs, stepwise, got);

@@ -1,4 +1,4 @@
-// Every operation, of every type, over edge values, on a GPU, against the definition in core/scalar.h.
+// Compares every operation in every type over edge values on a GPU with the definition in core/scalar.h.
 #include "tests/cuda/gpu_suite.h"
 #include "tests/scalar/op_sheets.h"
 
@@ -12,7 +12,7 @@ TEST(GpuOps, EveryOpIsComputedAsDefined) {
     Case& c = suite.Add(sheet.name);
     sheet.Make(&c.maker);
     c.memory = sheet.Fill(c.maker);
-    c.canaries = false;  // tangents of large numbers, powers
+    c.canaries = false;  // tangents and powers of large numbers differ
     c.difference = [&sheet](const Memory& got) {
       std::string text;
       for (size_t i = 0; i < sheet.columns.size(); ++i)

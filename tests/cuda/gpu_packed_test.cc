@@ -16,14 +16,14 @@ namespace rondo::test {
 namespace {
 
 struct PackedCase {
-  int64_t rows, outer, inner, depth;  // n is outer x inner
+  int64_t rows, outer, inner, depth;  // N is outer * inner
   PackedType type;
   int64_t block;
   DType dtype = DType::kF16, scale = DType::kF16;
   bool zeros = false;
   int64_t rights = 1;
   DType left = dtype;
-  bool addend = false;  // of `dtype`, an element a result
+  bool addend = false;  // in `dtype`, one element a result
 };
 
 void Fill(PartMaker& maker, const PackedCase& p) {
@@ -48,12 +48,13 @@ void Add(Suite* suite, const PackedCase& p, uint32_t seed) {
   c.memory.Randomise(c.maker, random);
   for (uint16_t codes : c.maker.part.rhs) {
     for (char& byte : c.memory.params[c.maker.operands[codes].param]) {
-      // FP8 of the lower half of its exponents; whole numbers that zero points take to both sides.
+      // FP8 codes with the lower half of the exponents; integer codes that zero points make positive and
+      // negative.
       byte = static_cast<char>(random() &
                                (p.type == PackedType::kE4M3 || p.type == PackedType::kE5M2 ? 0xbf : 0xff));
     }
   }
-  for (uint16_t points : c.maker.part.zeros) {  // whole numbers, as they are in plans
+  for (uint16_t points : c.maker.part.zeros) {  // integers, as in plans
     std::vector<char>& memory = c.memory.params[c.maker.operands[points].param];
     const auto count = static_cast<int64_t>(memory.size()) / ByteSize(p.scale);
     for (int64_t i = 0; i < count; ++i)
@@ -61,11 +62,11 @@ void Add(Suite* suite, const PackedCase& p, uint32_t seed) {
   }
   const double most = p.type == PackedType::kU8 ? 512 : p.type == PackedType::kU4 ? 32 : 8;
   c.tolerance = {2e-3, 1e-4 * most * std::sqrt(static_cast<double>(p.depth))};
-  c.canaries = false;  // codes drawn as numbers are small
+  c.canaries = false;  // random codes give small numbers
 }
 
-// As Add, of numbers whose products and sums f32 holds, and f16 and bf16 the weights: whatever is rounded
-// where, the result is the same to the last bits.
+// Like Add, with numbers whose products and sums are exact in f32, and whose weights are exact in f16 and
+// bf16. So the result is the same to the last bits wherever it is rounded.
 void AddExact(Suite* suite, const PackedCase& p, uint32_t seed) {
   Add(suite, p, seed);
   Case& c = suite->Last();
@@ -84,9 +85,9 @@ void AddExact(Suite* suite, const PackedCase& p, uint32_t seed) {
 constexpr PackedType kTypes[] = {PackedType::kU2,   PackedType::kU4,   PackedType::kU8,
                                  PackedType::kE4M3, PackedType::kE5M2, PackedType::kE2M1};
 
-// Adds cases_of(type, dtype, whole) of every type of weights and both types of A, each with a seed of its
-// own. RONDO_PACKED_SHAPES=N takes N of them for the first type, the N from the second on for the next, and
-// so on: every shape while there are no more of them than types.
+// Adds cases_of(type, dtype, whole) for every type of weights and both types of A, each with its own seed.
+// With RONDO_PACKED_SHAPES=N each pair of types takes only N of the shapes, beginning one shape later than
+// the pair before, so that every shape is taken by some pair.
 void AddOfEveryType(Suite* suite, void (*add)(Suite*, const PackedCase&, uint32_t), uint32_t seed,
                     std::vector<PackedCase> (*cases_of)(PackedType type, DType dtype, bool whole)) {
   size_t first = 0;
@@ -140,8 +141,7 @@ TEST(GpuPacked, EveryConfigurationMatchesTheReference) {
   }
 }
 
-// Blocks of 32 columns would leave multiprocessors idle where there are few.
-// What is taken for such a matmul in bf16 where nothing is measured.
+// The configuration that the compiler chooses for such a matmul in bf16 without measurements.
 KernelConfiguration ChosenFor(int64_t rows, int64_t n, int64_t k, int64_t rights,
                               PackedType type = PackedType::kU4, int64_t block = 32) {
   Arena arena;
@@ -194,7 +194,8 @@ TEST(GpuPackedTiles, EveryTypeMatchesTheReference) {
   suite.Run();
 }
 
-// Each tile with one split of K; more tiles than blocks, ragged ends, A as it lies and A that threads make.
+// Each tile with one split of K: more tiles than blocks, ragged ends, A from memory and A that threads
+// compute.
 TEST(GpuPackedTiles, EveryConfigurationMatchesTheReference) {
   Result<Driver*> driver = CreateCudaDriver();
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
@@ -207,7 +208,7 @@ TEST(GpuPackedTiles, EveryConfigurationMatchesTheReference) {
     suite.configuration = choice;
     suite.processors = 2;
     SCOPED_TRACE(Text(choice));
-    // Of K at least two steps for each block that splits it.
+    // K has at least two steps for each block that splits it.
     const int64_t depth = 256 * choice.cluster, rows = choice.cluster > 2 ? 40 : 140;
     const bool first = tile % 2 == 0;
     AddExact(&suite, {rows, 1, 152, depth, PackedType::kU4, first ? 32 : 128, DType::kBF16, DType::kBF16},
@@ -223,7 +224,8 @@ TEST(GpuPackedTiles, EveryConfigurationMatchesTheReference) {
   }
 }
 
-// A case in one configuration of a family of few rows, on three multiprocessors. `choice`: "TxCxN cluster S".
+// Runs a case in one configuration of a family for few rows, on three multiprocessors. `choice`: "TxCxN
+// cluster S".
 void RunRows(const std::string& family, const std::string& choice, const PackedCase& p, uint32_t seed) {
   const int64_t tiles = choice[0] - '0', groups = choice[2] - '0';
   Suite suite;
@@ -235,9 +237,9 @@ void RunRows(const std::string& family, const std::string& choice, const PackedC
   suite.Run();
 }
 
-// Every way to share tiles out among warpgroups and blocks: the least rows and the most, ragged ends, K that
+// Every way to distribute tiles over warpgroups and blocks: the fewest and the most rows, ragged ends, K that
 // ends within a step and before the last block's share, steps of a tile that are no multiple of the turns, A
-// as it lies and A that threads make, more tiles than blocks.
+// from memory and A that threads compute, more tiles than blocks.
 TEST(GpuPackedRows, EveryConfigurationMatchesTheReference) {
   for (const char* choice : {"1x1x4 cluster 1", "2x1x4 cluster 4", "3x2x2 cluster 2", "5x1x3 cluster 1",
                              "2x2x2 cluster 8", "2x1x2 cluster 1", "4x1x3 cluster 2", "7x1x2 cluster 4"}) {
@@ -252,7 +254,8 @@ TEST(GpuPackedRows, EveryConfigurationMatchesTheReference) {
   }
 }
 
-// The same of A as digits: blocks of one instruction, of half a stage, of a stage and more, and a column's.
+// The same with A as digits: scale blocks of one instruction, half a stage, a stage and more, and a whole
+// column.
 TEST(GpuPackedDigits, EveryConfigurationMatchesTheReference) {
   for (const char* choice : {"1x1x4 cluster 1", "2x1x3 cluster 4", "3x2x2 cluster 2", "5x1x3 cluster 1",
                              "2x2x2 cluster 8", "2x1x2 cluster 1", "4x1x3 cluster 2", "7x1x2 cluster 4"}) {
@@ -263,7 +266,7 @@ TEST(GpuPackedDigits, EveryConfigurationMatchesTheReference) {
     add({5, 3, 17, 2048, PackedType::kU4, 64, DType::kF16, DType::kF16, true}, 902);
     add({3, 2, 40, 2024, PackedType::kU8, int64_t{1} << 20, DType::kBF16, DType::kBF16}, 903);
     add({8, 1, 72, 2048, PackedType::kU8, int64_t{1} << 20, DType::kF16, DType::kF32, true, 2}, 904);
-    if (choice[0] > '3') continue;  // more rows need more registers
+    if (choice[0] > '3') continue;  // more rows need too many registers
     add({24, 1, 40, 2048, PackedType::kU8, 32, DType::kBF16, DType::kF32}, 905);
     add({32, 1, 136, 2048, PackedType::kU4, 256, DType::kBF16, DType::kBF16}, 906);
   }
@@ -295,8 +298,9 @@ TEST(GpuPackedRows, EveryTypeMatchesTheReference) {
   suite.Run();
 }
 
-// Calls result(got, want, most) of each result of a matmul [rows, n]: what there is; what the same weights in
-// double make; and the sum, over K, of the weight's size times the greatest of A among those 32.
+// Calls result(got, want, most) for each result of a matmul [rows, n]. `want` is computed in double from the
+// same weights. `most` is the sum over K of the weight's magnitude times the largest magnitude of A among its
+// 32 elements.
 template <typename Result>
 void EachResult(const PackedCase& p, const Case& c, const Memory& got, Result result) {
   const Part& part = c.maker.part;
@@ -329,7 +333,7 @@ void EachResult(const PackedCase& p, const Case& c, const Memory& got, Result re
   }
 }
 
-// The error in norm, over all results.
+// The relative error in norm over all results.
 double ErrorOf(const PackedCase& p, const Case& c, const Memory& got) {
   double errors = 0, squares = 0;
   EachResult(p, c, got, [&](double is, double want, double) {
@@ -339,11 +343,12 @@ double ErrorOf(const PackedCase& p, const Case& c, const Memory& got) {
   return std::sqrt(errors / squares);
 }
 
-// Of whole numbers A is taken in 16 bits, whatever else is in a block: no element is off by more than 2^-15
-// of the greatest of those that share its scale, and A in 16 bits of even size is as it was.
+// For integer weights A is taken as 16-bit integers, whatever else is in a block. No element is off by more
+// than 2^-15 of the largest that shares its scale.
 TEST(GpuPacked, DigitsAreOffByLittleOfTheGreatest) {
   Suite suite;
-  suite.configuration = *ParseKernelConfiguration("packed_digits");  // of few rows there is none: streamed
+  suite.configuration =
+      *ParseKernelConfiguration("packed_digits");  // few rows have no such candidate and are streamed
   uint32_t seed = 500;
   for (PackedType type : {PackedType::kU4, PackedType::kU8}) {
     for (DType dtype : {DType::kBF16, DType::kF16}) {
@@ -354,7 +359,7 @@ TEST(GpuPacked, DigitsAreOffByLittleOfTheGreatest) {
         Random random(seed++);
         std::normal_distribution<double> numbers;
         std::uniform_real_distribution<double> sizes(0.001, 0.01);
-        // Some are a thousand times the others, and the smallest that the type has.
+        // Some numbers are a thousand times larger than most, some tiny or 0.
         std::vector<char>& left = c.memory.params[c.maker.operands[c.maker.part.lhs].param];
         for (int64_t i = 0; i < rows * p.depth; ++i) {
           const uint32_t kind = random() % 64;
@@ -382,8 +387,8 @@ TEST(GpuPacked, DigitsAreOffByLittleOfTheGreatest) {
   suite.Run();
 }
 
-// Of FP8, bf16 is taken as two numbers of E4M3 with what a run of 32 or more shares, and sums of products are
-// rounded by tensor cores.
+// For FP8 weights, bf16 is taken as two E4M3 numbers with a scale that 32 or more elements share. Tensor
+// cores round the sums of products.
 TEST(GpuPacked, DigitsOfFp8AreOffByLittleOfTheGreatest) {
   Suite suite;
   uint32_t seed = 650;
@@ -410,7 +415,7 @@ TEST(GpuPacked, DigitsOfFp8AreOffByLittleOfTheGreatest) {
   suite.Run();
 }
 
-// What is no finite number makes results none, and nothing else.
+// A number that is not finite makes the results that it reaches not finite, and no others.
 TEST(GpuPacked, DigitsOfWhatIsNoNumberAreNone) {
   for (float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     Suite suite;
@@ -430,8 +435,8 @@ TEST(GpuPacked, DigitsOfWhatIsNoNumberAreNone) {
   }
 }
 
-// A block's scale multiplies weights, which are rounded once, to the type that is multiplied; a column's
-// multiplies sums.
+// A block's scale multiplies weights, which are rounded once, to the type that is multiplied. A column's
+// scale multiplies sums.
 TEST(GpuPackedTiles, RoundsAWeightOnceAndASumNever) {
   Suite suite;
   uint32_t seed = 400;
@@ -469,7 +474,7 @@ TEST(GpuPackedTiles, RoundsAWeightOnceAndASumNever) {
   suite.Run();
 }
 
-// Bytes of local memory of a function: the greatest of its attributes of that kind (EIATTR_MIN_STACK_SIZE).
+// Bytes of local memory of the functions: the largest EIATTR_MIN_STACK_SIZE attribute.
 uint32_t StackOf(const std::vector<uint8_t>& image) {
   constexpr uint8_t kStack[] = {4, 0x12, 8, 0};
   uint32_t most = 0;
@@ -483,9 +488,9 @@ uint32_t StackOf(const std::vector<uint8_t>& image) {
   return most;
 }
 
-// What the compiler counts a thread's registers by holds: no configuration that it offers needs more.
-// Of what a plan takes unless it is asked for others: rows of decoders and of prompts, by matrices of theirs.
-// Two words are allowed, which blocks with 64 registers a thread put aside once.
+// The compiler's count of a thread's registers holds for the configurations that plans prefer, with the rows
+// and matrices of decoders and prompts. Two words of spill are allowed, which blocks with 64 registers a
+// thread need once.
 TEST(GpuPacked, PreferredConfigurationsDoNotSpill) {
   if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
   constexpr int64_t kColumn = int64_t{1} << 20;  // a scale a column
@@ -512,9 +517,7 @@ TEST(GpuPacked, PreferredConfigurationsDoNotSpill) {
   }
 }
 
-// B is streamed for the least rows, and by tiles for the most; between, there are candidates of each kind. Of
-// more than 8 rows, or of 4 where K is long, tiles are preferred where there is wgmma, to 32 those whose
-// scales multiply sums.
+// The fewest rows stream B, the most rows take tiles; between, there are candidates of each kind.
 TEST(GpuPacked, CandidatesFitAMultiprocessor) {
   for (int64_t rows : {1, 4, 8, 16, 17, 512}) {
     for (int64_t depth : {512, 14336}) {
@@ -550,7 +553,7 @@ TEST(GpuPacked, CandidatesFitAMultiprocessor) {
       EXPECT_EQ(preferred(target), streamed     ? VariantId::kPacked
                                    : rows <= 32 ? VariantId::kPackedRows
                                                 : VariantId::kPackedTiles);
-      if (rows <= 16 && depth == 512) {  // more of A has no room there
+      if (rows <= 16 && depth == 512) {  // with a longer K, A does not fit
         EXPECT_EQ(preferred(TargetOf("sm_80")), VariantId::kPacked);
       }
     }

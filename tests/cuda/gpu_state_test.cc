@@ -12,7 +12,7 @@ class GpuState : public WithGpu, public testing::WithParamInterface<int64_t> {
     decoder_.reset();
     WithGpu::TearDown();
   }
-  // And 32 steps of decode one after another.
+  // Also decodes 32 steps one after another.
   void ExpectRows() {
     ASSERT_TRUE(decoder_->valid());
     std::vector<CachedDecoder::Run> runs = decoder_->Runs();

@@ -19,7 +19,7 @@ using CudaDriver = std::unique_ptr<Driver, Destroy>;
 
 class GpuTwins : public testing::Test {
  protected:
-  // The driver, and a device for each of `ranks`; null, and why not in `lack_`, where there is none.
+  // A driver with a device for each rank; null if there is none, with the reason in `lack_`.
   CudaDriver DriverFor(const RankCase& of) {
     Result<Driver*> made = CreateCudaDriverFor(of.kernels);
     if (!made.ok()) {
@@ -66,7 +66,7 @@ TEST_P(SmallGpuTwins, AreAlike) {
 
 INSTANTIATE_TEST_SUITE_P(Of, SmallGpuTwins, testing::ValuesIn(SmallOnGpus()), NameOfTwin);
 
-// The reference for the twins is itself right.
+// Checks the reference that the twins are compared with.
 TEST_F(GpuTwins, OneDeviceGivesWhatTheHostGives) {
   const CudaDriver driver = DriverFor({1, CollectiveKernels::kNccl});
   if (driver == nullptr) GTEST_SKIP() << lack_;

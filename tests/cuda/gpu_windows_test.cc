@@ -44,7 +44,7 @@ TEST(GpuWindows, ConvolutionsOfOneChannelAGroupMatchTheReference) {
   suite.Run();
 }
 
-// Threads end early where points do.
+// Threads beyond the last point end early.
 TEST(GpuWindows, NumbersThatTheyCombineMatchTheReference) {
   const WindowCase cases[] = {
       {Combine::kProduct, 1, 32, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, true},
@@ -89,7 +89,7 @@ TEST(GpuWindows, BytesMatchTheReference) {
   for (const WindowCase& v : cases) {
     for (DType type : {DType::kU8, DType::kI8}) AddWindows(&suite, v, type, type, seed++);
   }
-  // Weights less zero points that 8 bits do not hold.
+  // Weights minus zero points that do not fit into 8 bits.
   for (const WindowCase& v : {cases[3], cases[4]}) AddWindows(&suite, v, DType::kU8, DType::kI16, seed++);
   suite.Run();
   EXPECT_EQ(suite.Count("WindowLine<"), 2 * std::size(cases) + 2);

@@ -53,7 +53,7 @@ TEST(LibraryMatmuls, TransposedSidesAreOuterByOne) {
   ExpectMatrix(p->rhs, 1, 0, 1, 96);
 }
 
-// With one row, either may be either.
+// With one row, bias and addend have the same shape, so either may be taken for the other.
 TEST(LibraryMatmuls, OneRowHasBothItsBiasAndItsAddend) {
   const MatmulKernel kernel({1, 1, 96, 128}, DType::kF16, DType::kF16, {true, true});
   const auto p = LibraryMatmulOf(kernel.kernel());
@@ -140,7 +140,7 @@ TEST(LibraryMatmuls, DepthOfSeveralLoopsIsOneWhereBothSidesAgree) {
   maker.part.epilogue = maker.Keep(tape);
   ASSERT_TRUE(LibraryMatmulOf(maker.Make()).has_value());
   EXPECT_EQ(LibraryMatmulOf(maker.Make())->k, 128);
-  // Heads outside the rows: no single stride.
+  // Heads are outside the rows, so no single stride describes them.
   maker.operands[0].strides = arena.Copy(std::vector<int64_t>{32, 0, 64 * 32, 1});
   EXPECT_FALSE(LibraryMatmulOf(maker.Make()).has_value());
 }
@@ -157,7 +157,7 @@ TEST(LibraryMatmuls, ScratchIsBoundedByShapeAndArchitecture) {
 
 // ------------------------------------------------------------------------------------ in programs
 
-// out = silu(x gate) * (x up) + bias(row) for a weight that has both side by side: gate first, or last.
+// out = silu(x gate) * (x up) + bias(row), with gate and up side by side in one weight, in either order.
 class GatedProgram {
  public:
   static constexpr int64_t kRows = 512, kColumns = 2048, kDepth = 1024;
@@ -199,7 +199,7 @@ class GatedProgram {
                  {2, 0, Mode::kWrite}};
     op.sources = {"MatMul \"mlp\""};
     program_.ops.push_back(op);
-    // Another op after it, which depends on it.
+    // One more op, which depends on the first.
     LoweredOp after = op;
     after.deps = {0};
     program_.ops.push_back(after);
@@ -245,7 +245,7 @@ TEST(SplitEpilogues, NeighbouringRightSidesBecomeOne) {
     ASSERT_EQ(split->map.params.size(), 2u);
     EXPECT_EQ(split->map.params[0].value, 2);
     EXPECT_EQ(split->map.params[1].value, 3);
-    // Accumulator 0, the gate, is read from where its columns are.
+    // Accumulator 0, the gate, is read from the gate's columns.
     const Operand &gate = map.operands[map.body[0].arg], &up = map.operands[map.body[1].arg];
     EXPECT_EQ(gate.offset, gate_first ? 0 : GatedProgram::kColumns);
     EXPECT_EQ(up.offset, gate_first ? GatedProgram::kColumns : 0);
@@ -268,7 +268,7 @@ TEST(SplitEpilogues, TakeTheirPlaceInTheProgram) {
   EXPECT_TRUE(program.ops[0].library.has_value());
   EXPECT_FALSE(program.ops[1].library.has_value());
   EXPECT_EQ(program.ops[1].deps, (std::vector<int>{0}));
-  EXPECT_EQ(program.ops[2].deps, (std::vector<int>{1}));  // what was op 0 ends with its map
+  EXPECT_EQ(program.ops[2].deps, (std::vector<int>{1}));  // the former op 0 now ends with its map
   EXPECT_EQ(program.ops[3].deps, (std::vector<int>{1, 2}));
   const Kernel& matmul = program.ops[0].kernel;
   ASSERT_EQ(matmul.workspace_param, 3);
@@ -298,7 +298,7 @@ TEST(ChoosingLibraries, IsUpToOptionsProfileAndEstimate) {
   EXPECT_EQ(ops_with(Matmuls::kLibrary, tile).ops.size(), 2u);
   const LoweredProgram third = ops_with(Matmuls::kGenerated, library);
   ASSERT_EQ(third.ops.size(), 4u);
-  EXPECT_EQ(third.ops[0].library, 2u);  // positions count from 0
+  EXPECT_EQ(third.ops[0].library, 2u);  // positions begin at 0
 }
 
 const KernelCandidate* FirstOfLibrary(const std::vector<KernelCandidate>& candidates) {
@@ -319,14 +319,14 @@ TEST(KernelCandidates, ListTheLibraryBesideWhatIsGenerated) {
   for (const KernelCandidate& candidate : candidates) {
     families.insert(candidate.configuration.variant);
     EXPECT_GT(candidate.microseconds, 0) << Text(candidate.configuration);
-    // Those behind a library's first are taken only where they are asked for, and so is what runs everything.
+    // Library candidates after the first, and the plain variant, are used only on request.
     const bool last = candidate.configuration.variant == VariantId::kPlain;
     EXPECT_EQ(candidate.microseconds == kNotEstimated, last || candidate.configuration.algorithm > 0)
         << Text(candidate.configuration);
   }
   EXPECT_EQ(families, (std::set<VariantId>{VariantId::kMma, VariantId::kWgmma, VariantId::kTma,
                                            VariantId::kPingPong, VariantId::kLibrary, VariantId::kPlain}));
-  // Where it was never measured, a library has no estimate.
+  // On a target where it was never measured, the library has no estimate.
   const std::vector<KernelCandidate> older = KernelCandidates(p.kernel(), TargetOf("sm_80"), facts);
   ASSERT_NE(FirstOfLibrary(older), nullptr);
   EXPECT_EQ(FirstOfLibrary(older)->microseconds, kNotEstimated);

@@ -15,7 +15,7 @@ void Put(Bytes* to, uint64_t value, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) to->push_back(static_cast<uint8_t>(i < 8 ? value >> (8 * i) : 0));
 }
 
-// A text in a table of texts; its place.
+// Adds a text to a string table. Returns its offset.
 uint32_t Intern(Bytes* table, const std::string& text) {
   if (table->empty()) table->push_back(0);
   const auto at = static_cast<uint32_t>(table->size());
@@ -35,10 +35,10 @@ struct Section {
   std::string name;
   uint32_t type = 0, link = 0, info = 0;
   Bytes bytes;
-  uint64_t entry_bytes = 0, size = 0;  // size: of those without bytes
+  uint64_t entry_bytes = 0, size = 0;  // size: for sections without bytes
 };
 
-// .nv.info.F: parameters from the last to the first, then limits, as NVIDIA's compilers write them.
+// The section .nv.info.F: parameters from last to first, then limits, as NVIDIA's compilers write it.
 Bytes InfoOf(const FunctionNeeds& needs) {
   Bytes out;
   std::vector<uint32_t> offsets;

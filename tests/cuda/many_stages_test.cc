@@ -8,10 +8,10 @@
 namespace rondo::test {
 namespace {
 
-// How the rounds begin: with the sum, or with the scalar, behind a stage that makes that sum as well or not.
+// What a round begins with: the sum, or the scalar, in which case the stage before may already make that sum.
 enum class Begins { kSum, kScalar, kScalarBehindSum };
 
-// A row is searched: each round has a sum of the row by the scalar s1, and s1 follows it.
+// Searches a row: each round sums the row by the scalar s1, then computes the next s1 from the sum.
 struct SearchMaker {
   Arena arena;
   PartMaker maker{&arena};
@@ -68,11 +68,12 @@ TEST(CudaManyStages, RoundsEndOnceTheyChangeNothing) {
   const std::string text = SearchMaker(1, 128256, 9).Text();
   EXPECT_TRUE(Says(text, "for (int time = 0; time < 9; ++time)"));
   EXPECT_TRUE(Says(text, "team_bits(was1) == team_bits(s1)) break;")) << text;
-  // The last round's sum alone is a part of a round.
+  // The last round consists of its sum alone.
   const std::string within = SearchMaker(1, 128256, 9, false, true).Text();
   EXPECT_TRUE(Says(within, "for (int time = 0; time < 9; ++time)"));
   EXPECT_TRUE(Says(within, "if (time == 8) break;")) << within;
-  // Where the loop begins with the scalar, its sum is known before only if it is the one that the loop makes.
+  // If a round begins with the scalar, the sum is known before the first round only if the stage before made
+  // it.
   EXPECT_TRUE(Says(SearchMaker(1, 128256, 9, false, false, Begins::kScalar).Text(),
                    "if (time > 0 && team_bits(was1)"));
   EXPECT_TRUE(

@@ -1,4 +1,4 @@
-// The template that a matmul gets; every choice compiles, also on machines without a GPU.
+// The kernel template that a matmul gets. Every candidate compiles, also on machines without a GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Matrices {
   bool tf32 = false;
 };
 
-// out = A * B, with one operand a parameter. Of several matmuls, each is a part of the kernel.
+// out = A * B, with a parameter for each operand. With several matmuls, each is a part of one kernel.
 class Matmul {
  public:
   explicit Matmul(const Matrices& m) : Matmul(std::vector<Matrices>{m}) {}
@@ -39,7 +39,7 @@ class Matmul {
     return text.ok() ? text.Take() : KernelText{};
   }
 
-  // Those that are generated.
+  // The candidates that are generated code.
   std::vector<KernelCandidate> Candidates(const CudaTarget& target) const {
     std::vector<cuda::ParamFacts> facts(kernel_.num_params, {256, false});
     std::vector<KernelCandidate> candidates = KernelCandidates(kernel_, target, facts);
@@ -101,7 +101,7 @@ std::string TemplateOf(const Matrices& m, uint64_t alignment = 256) {
   return TemplateOf(Matmul(m).Text(TargetOf("sm_90a"), alignment));
 }
 
-// The text of a kernel under a name of its own, for a module that has others.
+// The text of a kernel with a unique name, for a module with several kernels.
 std::string Renamed(const KernelText& kernel, int number) {
   std::string text = kernel.text;
   const std::string name = "rondo_t" + std::to_string(number);
@@ -118,7 +118,7 @@ TEST(CudaMatmuls, TheTemplateFollowsShapeTypeAndAlignment) {
   EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16}), "matmul_mma");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16}), "matmul_tma");
   EXPECT_EQ(TemplateOf({512, 4096, 4096, DType::kBF16, true, 2}), "matmul_tma");
-  // TMA wants lines at multiples of 16 bytes.
+  // TMA needs lines at multiples of 16 bytes.
   EXPECT_EQ(TemplateOf({512, 4092, 4096}), "matmul_mma");
   EXPECT_EQ(TemplateOf({512, 4096, 4096}, 8), "matmul_mma");
   EXPECT_EQ(TemplateOf(Matmul({512, 4096, 4096}).Text(TargetOf("sm_80"))), "matmul_mma");
@@ -134,15 +134,15 @@ TEST(CudaMatmuls, TheTemplateFollowsShapeTypeAndAlignment) {
     EXPECT_EQ(TemplateOf({1, 4096, 4096, type, true, 3}), "matmul_few_rows_bytes");
     EXPECT_EQ(TemplateOf({8, 4096, 14336, type, true}), "matmul_few_rows_bytes");
     EXPECT_EQ(TemplateOf({9, 4096, 4096, type, true}), "matmul_imma");
-    // Lines along N; vectors of less than 16 bytes.
+    // Lines along N, and vectors of less than 16 bytes.
     EXPECT_EQ(TemplateOf({1, 4096, 4096, type}), "matmul_imma");
     EXPECT_EQ(TemplateOf({1, 4096, 4096, type, true}, 8), "matmul_imma");
     EXPECT_EQ(TemplateOf({128, 768, 768, type}), "matmul_imma");
-    // More than 32 bits of sums.
+    // Sums need more than 32 bits.
     EXPECT_EQ(TemplateOf({128, 64, 70000, type, true}), "plain");
   }
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kI16}), "plain");
-  // No vectors: a tile takes its elements one by one, a stream does not.
+  // Without vectors, a tile can take elements one by one; a stream cannot.
   EXPECT_EQ(TemplateOf({1, 4096, 4096}, 2), "matmul_mma");
 }
 
@@ -275,7 +275,7 @@ TEST(CudaMatmuls, WhatAPatternLeavesOpenIsEstimated) {
                 chosen.microseconds <= candidate.microseconds)
         << Text(candidate.configuration);
   }
-  // What is no candidate changes nothing.
+  // A configuration that is no candidate changes nothing.
   target.configuration = *ParseKernelConfiguration("mma 63x64");
   EXPECT_EQ(matmul.Text(target).text, best.text);
 }
@@ -292,7 +292,8 @@ TEST(CudaMatmuls, EveryCandidateCompiles) {
           Matrices{200, 256, 512, DType::kI8}}) {
       for (const KernelCandidate& candidate : Matmul(m).Candidates(target)) {
         const KernelConfiguration& configuration = candidate.configuration;
-        if (configuration.variant == VariantId::kMma || configuration.cluster > 1) continue;  // as below
+        if (configuration.variant == VariantId::kMma || configuration.cluster > 1)
+          continue;  // the test below compiles these
         if (!IsTaken(number++, HowMany("RONDO_COMPILED_EACH", 3))) continue;
         target.configuration = configuration;
         KernelText kernel = Matmul(m).Text(target);
@@ -307,7 +308,8 @@ TEST(CudaMatmuls, EveryCandidateCompiles) {
   }
 }
 
-// The blocks of a kernel are as wide as its widest part needs, which leaves the others fewer registers.
+// The blocks of a kernel have as many threads as its widest part needs, which leaves the other parts fewer
+// registers.
 TEST(CudaMatmuls, PartsOfOneKernelHaveRegistersForTheirAccumulators) {
   const CudaTarget target = TargetOf("sm_90a");
   std::string all;
@@ -320,7 +322,7 @@ TEST(CudaMatmuls, PartsOfOneKernelHaveRegistersForTheirAccumulators) {
       all += Renamed(kernel, kernels++);
     }
   }
-  EXPECT_GT(*widths.rbegin(), 512u);  // some have warpgroups that take tiles in turn
+  EXPECT_GT(*widths.rbegin(), 512u);  // in some kernels warpgroups take tiles in turn
   Result<std::vector<uint8_t>> code = CompileCuda(all, "sm_90a", "");
   if (!code.ok() && code.status().code() == Code::kUnsupported)
     GTEST_SKIP() << "libnvrtc is not on this machine";
@@ -330,7 +332,7 @@ TEST(CudaMatmuls, PartsOfOneKernelHaveRegistersForTheirAccumulators) {
 TEST(CudaMatmuls, EveryTileCompiles) {
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     CudaTarget target = TargetOf(architecture);
-    // An A100's: plans for sm_80 keep within what all of its family have.
+    // Use an A100's shared memory; plans for sm_80 otherwise keep to what all GPUs of the family have.
     target.shared = std::max<uint32_t>(target.shared, 163 << 10);
     std::string all;
     int kernels = 0, number = 0;
@@ -355,7 +357,7 @@ TEST(CudaMatmuls, EveryTileCompiles) {
   }
 }
 
-// Warps of a block that split K have separate accumulators, which the readers of the result add up.
+// Warps of a block that split K have separate accumulators, which the readers of the result sum.
 TEST(MatmulTiles, WarpsThatSplitKHaveAccumulatorsOfTheirOwnWhereThereIsRoom) {
   cuda::TileMatmul tile{};
   tile.m = tile.n = 32;
@@ -369,7 +371,7 @@ TEST(MatmulTiles, WarpsThatSplitKHaveAccumulatorsOfTheirOwnWhereThereIsRoom) {
   EXPECT_EQ(tile.mma_layout().copies, 4);
   EXPECT_EQ(tile.wgmma_layout().copies, 1);
   EXPECT_GE(tile.byte_layout().shared(1), 4 * cuda::AccumulatorsBytes(32, 32, 1));
-  tile.cluster = 2;  // whose blocks read one another's
+  tile.cluster = 2;  // blocks of a cluster read each other's accumulators
   EXPECT_EQ(tile.copies(), 1);
   tile.cluster = 1;
   tile.b_count = 3;

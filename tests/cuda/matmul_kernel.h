@@ -11,8 +11,8 @@ namespace rondo::test {
 
 struct MatmulSize {
   int64_t batches = 1, rows = 1, columns = 1, depth = 1;
-  bool right_by_depth = false;  // the right side's rows run along the depth
-  bool left_by_rows = false;    // the left side's columns run along the rows
+  bool right_by_depth = false;  // B is contiguous along K
+  bool left_by_rows = false;    // A is contiguous along M
 };
 
 enum class Activation { kNone, kRelu, kGeluTanh, kGeluErf };

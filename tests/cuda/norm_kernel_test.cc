@@ -49,8 +49,8 @@ TEST_F(NormKernels, EveryNormBehindAnAllReduceIsOne) {
         }
         EXPECT_EQ(norms, 16u) << rows << " x " << columns << ", type " << type << ", layer norm "
                               << layer_norm;
-        EXPECT_EQ(stored, 14u);    // nobody needs the last one's
-        EXPECT_EQ(launches, 18u);  // a first scaling on each device
+        EXPECT_EQ(stored, 14u);    // nothing reads the last sum
+        EXPECT_EQ(launches, 18u);  // each device also has a first scaling
       }
     }
   }
@@ -147,7 +147,7 @@ TEST_F(NormKernels, WhatDoesAnythingElseIsNone) {
   }
 }
 
-// An all-reduce and a kernel behind it.
+// An all-reduce and a kernel after it.
 struct Behind {
   Behind() {
     kernel.addends[0] = {0, false};

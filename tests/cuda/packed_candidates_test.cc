@@ -1,4 +1,4 @@
-// The kernel chosen for a matmul by packed weights, by rows, columns, K and bits, on an H200. No GPU needed.
+// The kernel chosen for a matmul by packed weights, by M, N, K and bits, on an H200. Needs no GPU.
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/cuda/kernel_text.h"
@@ -25,8 +25,8 @@ std::string Chosen(int64_t rows, int64_t columns, int64_t k, PackedType type, in
   return text.ok() ? Text(text->configuration) : "";
 }
 
-// The matmuls of a layer of Llama 3 8B, and a narrower one: what was measured to be the quickest stream of
-// each (tools/bench/results/packed-weights.md). Another choice asks for another measurement.
+// The matmuls of a layer of Llama 3 8B, and a narrower one, with the fastest measured stream of each
+// (tools/bench/results/packed-weights.md). To change a choice, measure again.
 TEST(PackedCandidates, FewRowsOfADecoderTakeTheStreamThatWasQuickest) {
   const struct {
     const char* matmul;
@@ -49,7 +49,7 @@ TEST(PackedCandidates, FewRowsOfADecoderTakeTheStreamThatWasQuickest) {
   }
 }
 
-// Tiles unpack quicker from 9 rows on; from 5 on where A of all of K does not fit beside the stream.
+// Tiles are faster from 9 rows on, and from 5 rows on if A over the whole K does not fit beside the stream.
 TEST(PackedCandidates, MoreRowsTakeTiles) {
   const auto streams = [](int64_t rows, int64_t k) {
     return Chosen(rows, 4096, k, PackedType::kE4M3).rfind("packed ", 0) == 0;

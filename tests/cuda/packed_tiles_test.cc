@@ -13,7 +13,7 @@
 namespace rondo::cuda {
 namespace {
 
-// A matrix of columns x k numbers, all bytes drawn.
+// A matrix of columns x k numbers with random bytes.
 struct Drawn {
   explicit Drawn(const PackedTiles& m) : shape{m.columns, m.k, m.format.block, m.format.bits} {
     std::mt19937 random(1);
@@ -31,7 +31,7 @@ struct Drawn {
   std::vector<uint16_t> scales;
 };
 
-// `tiles` lines of `bytes`, from lines `pitch` apart; what lies behind the last line is 0.
+// Copies `tiles` lines of `bytes` from lines that are `pitch` apart. Lines after the last are 0.
 void CopyBox(const void* from, int64_t first_line, int64_t lines, int64_t pitch, int64_t at, int tiles,
              int bytes, uint8_t* to) {
   for (int t = 0; t < tiles; ++t) {
@@ -41,7 +41,7 @@ void CopyBox(const void* from, int64_t first_line, int64_t lines, int64_t pitch,
   }
 }
 
-// One stage: step `step` of K of the columns from n on, of every matrix.
+// One stage: step `step` of K for the columns from n on, of every matrix.
 std::vector<uint8_t> Stage(const PackedTiles& m, const Drawn& drawn, int n, int step) {
   std::vector<uint8_t> stage(static_cast<size_t>(m.stage()));
   for (int j = 0; j < m.b_count; ++j) {
@@ -55,7 +55,7 @@ std::vector<uint8_t> Stage(const PackedTiles& m, const Drawn& drawn, int n, int 
   return stage;
 }
 
-// What lane `lane` of warp `warp` makes of half `half`; counts what is not as it should be.
+// The number of wrong values that lane `lane` of warp `warp` reads from half `half`.
 int Wrong(const PackedTiles& m, const Drawn& drawn, const std::vector<uint8_t>& stage, int n, int step,
           int warp, int lane, int half) {
   int wrong = 0;
@@ -89,7 +89,7 @@ TEST(PackedTiles, EveryLaneFindsItsNumbersAndScales) {
         for (int b_count : {1, 2, 4}) {
           PackedTiles m = {};
           m.m = b_count == 1 ? 32 : 16;
-          m.n = b_count == 4 ? 16 : 64 * b_count;  // four matrices share a warpgroup
+          m.n = b_count == 4 ? 16 : 64 * b_count;  // with four matrices, all share one warpgroup
           m.stage_k = stage_k;
           m.columns = 216;
           m.k = 512;

@@ -98,7 +98,7 @@ tools::TuningProfile SomeProfile() {
   return profile;
 }
 
-// What rondo profile adds.
+// A profile with the times that `rondo profile` adds.
 tools::TuningProfile SomeTimes() {
   tools::TuningProfile profile = SomeProfile();
   profile.nccl = "2.31.2";
@@ -137,7 +137,7 @@ TEST(Profile, TimesGoToTheCompilerAsTheyAreWritten) {
   EXPECT_EQ(times->taken, 0.25);
   EXPECT_EQ(*times->OfCollective(CollectiveOp::kAllReduce, 4096, 2, true), 3.5);
   EXPECT_NE(times->profile.find("of NVIDIA H200, sm_90a"), std::string::npos) << times->profile;
-  // Another text is another profile.
+  // A different text is a different profile.
   Result<tools::TuningProfile> other = tools::ParseProfile(text + " ", "p.json");
   EXPECT_NE(other->hash, read->hash);
   EXPECT_EQ(tools::ChoicesOf(SomeProfile()).times, nullptr);
@@ -289,7 +289,7 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
   EXPECT_EQ(tuned->plan.buffers.size(), plain->plan.buffers.size());
   EXPECT_EQ(tuned->plan.requirements.devices[0].arena, plain->plan.requirements.devices[0].arena);
 
-  // One that cannot be is said, and changes nothing; so is a profile of another architecture.
+  // An impossible configuration, or a profile for another architecture, is reported and changes nothing.
   for (auto& [key, choice] : options.profile.choices) choice = *ParseKernelConfiguration("mma 63x63x63");
   Result<CompiledPlan> unknown = CompileToMemory(options);
   ASSERT_TRUE(unknown.ok());
@@ -318,7 +318,7 @@ TEST(Profile, ChoosesAmongTheCandidatesOfAttentionAndConvolutions) {
     options.alternatives = 2;
     Result<CompiledPlan> rich = CompileToMemory(options);
     ASSERT_TRUE(rich.ok()) << rich.status().message();
-    std::map<uint32_t, std::string> asked;  // what is not computed so already
+    std::map<uint32_t, std::string> asked;  // kernels that do not use this candidate yet
     const CodeModule& module = rich->plan.modules[0];
     for (const KernelAlternative& a : module.alternatives) {
       if (rich->plan.kernels[a.kernel].parts[0].skeleton == skeleton &&
@@ -363,7 +363,7 @@ TEST(Profile, AsksForALibraryBeforeMemoryIsPlanned) {
   EXPECT_EQ(of_library, asked);
   EXPECT_GT(tuned->plan.requirements.devices[0].workspace, 0u);
 
-  // Not where results must be the same with every version of the library.
+  // Not with --deterministic, where results must be the same with every version of the library.
   options.deterministic = true;
   options.alternatives = 1;
   Result<CompiledPlan> deterministic = CompileToMemory(options);

@@ -1,4 +1,4 @@
-// The text of kernels that quantise: they multiply by a reciprocal, with the results of a division.
+// The text of kernels that quantise. They multiply by a reciprocal, with the same results as a division.
 #include <gtest/gtest.h>
 #include <math.h>
 
@@ -14,7 +14,7 @@
 namespace rondo::test {
 namespace {
 
-// Next to every half, where another last place of the quotient is another number, and anywhere.
+// Tests close to every half, where the last bit of the quotient decides the result, and at random numbers.
 TEST(QuantisedText, WholeStepsAreThoseOfTheDivision) {
   std::mt19937 random(1);
   std::uniform_real_distribution<float> exponent(-60, 60), mantissa(1, 2), anywhere(-300, 300);
@@ -32,7 +32,8 @@ TEST(QuantisedText, WholeStepsAreThoseOfTheDivision) {
   }
 }
 
-// What a division gives, and what quantised_in_run of the device headers makes of StepsInRun: NaN stays.
+// The result of a division, and that of quantised_in_run in the device headers with StepsInRun. NaN stays
+// NaN.
 float Divided(float x, float scale, float zero, float low, float high) {
   const float q = std::nearbyint(x / scale) + zero;
   return q < low ? low : q > high ? high : q;
@@ -75,7 +76,7 @@ TEST(QuantisedText, StepsInRunAreThoseOfTheDivisionWhateverTheScale) {
   }
 }
 
-// The numbers of E4M3 that quotients by a constant become, next to every middle of two of them.
+// Quotients by a constant, rounded to E4M3, close to the middle between any two neighbouring numbers.
 TEST(QuantisedText, QuotientsForE4M3AreThoseOfTheDivision) {
   std::mt19937 random(2);
   std::uniform_real_distribution<float> exponent(-60, 60), mantissa(1, 2);
@@ -127,7 +128,7 @@ struct Quantising {
 bool Has(const std::string& text, const char* words) { return text.find(words) != std::string::npos; }
 
 TEST(QuantisedText, Fp8ByAConstantHasNoDivision) {
-  for (const float scale : {0.03f, 1e-30f, -0.03f}) {  // remainders of the second are no numbers
+  for (const float scale : {0.03f, 1e-30f, -0.03f}) {  // the second scale's remainders are NaN
     Arena arena;
     PartMaker maker{&arena};
     TapeMaker tape;
@@ -155,9 +156,9 @@ TEST(QuantisedText, QuantisationByConstantsHasNoDivision) {
   EXPECT_TRUE(Has(text, "= quantised(r0, ") && Has(text, "__float2int_rz(") && Has(text, "store_u8<8>"))
       << text;
   EXPECT_TRUE(Has(Quantising().Text(0.03f, 0, 0, 255), "= quantised("));
-  EXPECT_FALSE(Has(Quantising().Text(0.03f, 0.5f, 0, 255), "= quantised("));  // no whole number
-  EXPECT_FALSE(Has(Quantising().Text(0.03f, 0, 255, 0), "= quantised("));     // nothing between
-  EXPECT_FALSE(Has(Quantising().Text(1e-30f, 0, 0, 255), "= quantised("));  // remainders that are no numbers
+  EXPECT_FALSE(Has(Quantising().Text(0.03f, 0.5f, 0, 255), "= quantised("));  // the zero point is no integer
+  EXPECT_FALSE(Has(Quantising().Text(0.03f, 0, 255, 0), "= quantised("));     // the range is empty
+  EXPECT_FALSE(Has(Quantising().Text(1e-30f, 0, 0, 255), "= quantised("));    // the remainders are NaN
   EXPECT_FALSE(Has(Quantising().Text(-0.03f, 0, 0, 255), "= quantised("));
   EXPECT_FALSE(Has(Quantising().Text(0.03f, 0, 0, 1e9f), "= quantised("));
 }
@@ -177,8 +178,8 @@ TEST(QuantisedText, TheBoundsAreTheProductsWithTheLeastAndTheGreatestNumber) {
   EXPECT_FALSE(cuda::QuantisationAt(tape, min - 1));
 }
 
-// Rows quantised by their own range: scale and zero point are row scalars. `byte`: the zero point is of 8
-// bits.
+// Rows quantised by their own range: scale and zero point are scalars of the row. `byte`: the zero point has
+// 8 bits.
 std::string TextOfRanges(bool byte, bool by_row) {
   Arena arena;
   PartMaker maker(&arena);
@@ -224,12 +225,12 @@ TEST(QuantisedText, RowsThatAreQuantisedByTheirRangeDivideNoElement) {
   const std::string text = TextOfRanges(true, true);
   EXPECT_TRUE(Has(text, words)) << text;
   EXPECT_TRUE(Has(text, "cast_i64<8>((i64)__float2int_rz(r1_")) << text;  // the zero point
-  EXPECT_FALSE(Has(TextOfRanges(false, true), "quantised_in_run("));      // a zero point that may be anything
+  EXPECT_FALSE(Has(TextOfRanges(false, true), "quantised_in_run("));      // the zero point may be any number
   EXPECT_FALSE(Has(TextOfRanges(true, false), "quantised_in_run("));      // a scale for each element
 }
 
-// erf of a number of 8 bits: computed for each number once. What reads something else as well is not in the
-// table.
+// erf of an 8-bit number, which is computed once for each number, as a table. A value that also reads
+// something else is not in the table.
 struct Activation {
   Quantising q;
   uint16_t code = 0, result = 0;
@@ -258,10 +259,10 @@ TEST(QuantisedText, WhatDependsOnFewNumbersAloneIsATable) {
   EXPECT_EQ(table->result, read.result);
   EXPECT_EQ(table->low, -100);
   EXPECT_FALSE(Activation(200, true, true).Found());   // more than 256 numbers
-  EXPECT_FALSE(Activation(127, true, false).Found());  // worth no table
+  EXPECT_FALSE(Activation(127, true, false).Found());  // too cheap for a table
 }
 
-// Of a matmul: 256 threads, a number each, and NaN.
+// In a matmul, 256 threads compute one number each, and NaN.
 TEST(QuantisedText, TheThreadsOfAMatmulMakeTheTable) {
   Arena arena;
   PartMaker maker(&arena);
@@ -292,8 +293,8 @@ TEST(QuantisedText, TheThreadsOfAMatmulMakeTheTable) {
   EXPECT_TRUE(code.ok() || code.status().code() == Code::kUnsupported) << code.status().message();
 }
 
-// What ConvInteger and its scale make of a sum: less a product, to f32, to i32 and to f32 again, all in 32
-// bits. What is read alike in every row is read once.
+// What follows the sum of a ConvInteger: a product is subtracted, then casts to f32, to i32 and to f32, all
+// in 32 bits. Values that are the same in every row are read once.
 TEST(QuantisedText, SumsOf32BitsStayThere) {
   Arena arena;
   PartMaker maker(&arena);

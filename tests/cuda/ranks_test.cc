@@ -1,6 +1,6 @@
-// Runs of 2, 4 and 8 ranks through the cuda driver, with NCCL and with small collectives, on GPUs of their
-// own or, if there are fewer, on shared ones: many runs with random delays, from two threads, beside sessions
-// that come and go; late ranks.
+// Runs of 2, 4 and 8 ranks through the cuda driver, with NCCL and with small collectives. Each rank has its
+// own GPU or, if there are fewer, shares one. There are many runs with random delays, from two threads,
+// beside sessions that are made and destroyed; and late ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// RONDO_GPU_RUNS and RONDO_GPU_SECONDS: how many runs the long test makes, and for how long at most.
+// RONDO_GPU_RUNS and RONDO_GPU_SECONDS: the most runs and the most seconds of the long test.
 double Asked(const char* name, double otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtod(text, nullptr);
@@ -33,7 +33,7 @@ double Asked(const char* name, double otherwise) {
 constexpr int kLayers = 2;
 constexpr int64_t kElements = 512;
 
-// The plan of so many ranks, with its machine code, made once.
+// The plan for a number of ranks with its machine code, made once.
 struct Model {
   explicit Model(uint32_t ranks) : layers(ranks, kLayers, kElements, /*split=*/true) {
     data = layers.mesh.data;
@@ -81,8 +81,8 @@ class Ranks : public testing::TestWithParam<RankCase> {
     EXPECT_TRUE(session.ok()) << session.status().message();
     return session.ok() ? session.Take() : Session();
   }
-  // What the ranks give: near what they should, and of all ranks the same bits. NCCL adds more than two in an
-  // order of its own.
+  // Expects results close to the right ones, with the same bits on all ranks. NCCL sums more than two terms
+  // in its own order.
   static void ExpectNear(const Layers& layers) {
     const size_t n = layers.expected.size();
     for (size_t i = 0; i < layers.out.size(); ++i) {
@@ -95,7 +95,7 @@ class Ranks : public testing::TestWithParam<RankCase> {
     const Status status = layers->Run(session, &ignored);
     ASSERT_TRUE(status.ok()) << status.message();
   }
-  // Runs, which all give the bits of the first; how many.
+  // Runs many times and expects the bits of the first run. Returns the number of runs.
   uint64_t RunMany(Session* session, uint64_t most, double seconds) {
     Layers layers(Count(), kLayers, kElements, /*split=*/true);
     Run(&layers, session);
@@ -209,11 +209,11 @@ TEST_P(Ranks, OneThatIsTooLateEndsTheRunOfAll) {
   ExpectNear(layers_);
 }
 
-// Whether ranks share a GPU or not, and whoever computes their collectives.
+// Holds whether ranks share a GPU or not, and for all kinds of collectives.
 TEST_P(Ranks, OneThatStopsIsNamedWithSyncPointAndNodeInTheWatchdogsTime) {
   SessionOptions options;
   options.watchdog_ns = 1'000'000'000;
-  for (uint32_t layer : {0u, 1u}) {  // each is a graph of its own, with two collectives
+  for (uint32_t layer : {0u, 1u}) {  // each layer is a graph with two collectives
     Session session = MakeSession(options);
     ASSERT_TRUE(session.valid());
     Run(&layers_, &session);

@@ -20,9 +20,9 @@ namespace {
 
 enum class Kind { kOneShot, kTwoShot, kReduceScatter, kAllGather };
 
-constexpr u32 kThreads = 5;  // of a rank's kernel: packs are taken in turns
+constexpr u32 kThreads = 5;  // of a rank's kernel; they take packs in turn
 
-// One collective of a rank, as its kernel does it.
+// One collective on a rank, computed like the kernel.
 void Do(Ranks* ranks, u32 rank, Kind kind, Element element, const char* from, char* to, u64 bytes) {
   const Group group = ranks->Of(rank);
   Call call = {from, to, bytes, &ranks->faults[rank], 7, element, nullptr};
@@ -38,7 +38,8 @@ void Do(Ranks* ranks, u32 rank, Kind kind, Element element, const char* from, ch
   ranks->states[rank].ticks += kTicks;
 }
 
-// What is wrong with element `i` of `got`, which should be the sum of element `at` of all, from rank 0 on.
+// Compares element `i` of `got` with the sum of element `at` of all ranks, from rank 0 on. Returns "" or what
+// is wrong.
 std::string WrongSum(const std::vector<Bytes>& from, Element element, u64 at, const Bytes& got, u64 i) {
   float sum = ValueAt(from[0], element, at);
   for (size_t rank = 1; rank < from.size(); ++rank) sum += ValueAt(from[rank], element, at);
@@ -49,8 +50,8 @@ std::string WrongSum(const std::vector<Bytes>& from, Element element, u64 at, co
   return right ? "" : std::to_string(is) + " instead of " + std::to_string(sum);
 }
 
-// One collective of all ranks; what is wrong with what it left. `offset`: bytes that tensors begin behind an
-// aligned address. `late`: a rank that comes last.
+// Runs one collective on all ranks. Returns "" or what is wrong with its result. `offset`: bytes by which
+// tensors begin after an aligned address. `late`: a rank that arrives last.
 std::string Try(Ranks* ranks, Kind kind, Element element, const std::vector<Bytes>& from, u64 bytes,
                 u64 offset = 0, u32 late = kMostRanks) {
   const u64 written = kind == Kind::kAllGather ? bytes * ranks->count : bytes;
@@ -98,7 +99,7 @@ std::vector<Bytes> InputsOf(u32 ranks, Kind kind, Element element, u64 bytes, u3
 
 class SmallExchange : public testing::TestWithParam<u32> {};
 
-// No pattern of data is taken for something else.
+// No bit pattern of data is mistaken for a flag.
 TEST_P(SmallExchange, All65536PatternsPass) {
   constexpr u64 kPatterns = 65536;
   Ranks ranks(GetParam(), 2 * PacksOf(2 * kPatterns));
@@ -133,7 +134,7 @@ TEST_P(SmallExchange, AnySizeAnywhere) {
             << elements << " elements of kind " << element;
       }
       const u64 packs = PacksOf(bytes);
-      if (packs <= PartOf(packs, GetParam()) * (GetParam() - 1)) continue;  // a rank has no part
+      if (packs <= PartOf(packs, GetParam()) * (GetParam() - 1)) continue;  // some rank has no part
       EXPECT_EQ(Try(&ranks, Kind::kTwoShot, element, InputsOf(GetParam(), Kind::kTwoShot, element, bytes, 3),
                     bytes),
                 "");
@@ -165,13 +166,13 @@ TEST_P(SmallExchange, WorksInPlace) {
   }
 }
 
-// Collectives of all kinds and sizes one after another, each rank at its own pace, while the epoch comes
-// round.
+// Collectives of all kinds and sizes one after another, each rank at its own pace, while the epoch wraps
+// around.
 TEST_P(SmallExchange, ManyInARowWhileTheEpochWraps) {
   constexpr u64 kMost = 512;  // bytes
   constexpr u32 kRuns = 600;
   Ranks ranks(GetParam(), 2 * PacksOf(kMost), 0u - 100);
-  for (std::vector<Words>& inbox : ranks.inboxes)  // as if collectives had been here since the first
+  for (std::vector<Words>& inbox : ranks.inboxes)  // as if these words were left by earlier collectives
     std::fill(inbox.begin(), inbox.end(), Words{u64{5} << 32, u64{5} << 32});
   std::vector<std::vector<Bytes>> from(kRuns), out(kRuns);
   struct Run {
@@ -216,7 +217,7 @@ TEST_P(SmallExchange, ManyInARowWhileTheEpochWraps) {
   }
 }
 
-// Words that one collective left are not mistaken for those of the same number 2^32 collectives later.
+// Words of an old collective are not mistaken for those with the same epoch 2^32 collectives later.
 TEST_P(SmallExchange, OldWordsAreGoneBeforeTheEpochComesRound) {
   constexpr u64 kBytes = 4096, kFew = 256;
   for (Kind kind : {Kind::kOneShot, Kind::kTwoShot, Kind::kReduceScatter, Kind::kAllGather}) {
@@ -235,7 +236,7 @@ TEST_P(SmallExchange, OldWordsAreGoneBeforeTheEpochComesRound) {
   }
 }
 
-// Both halves of a pack are looked at, whichever comes first.
+// Both halves of a pack are checked, whichever arrives first.
 TEST(SmallExchangeOfTwo, HalfAPackIsWaitedFor) {
   for (const bool low_first : {true, false}) {
     Ranks ranks(2, 4);
@@ -266,7 +267,7 @@ TEST_P(SmallExchange, ARankThatDoesNotComeIsGivenUpInTime) {
   const auto start = Clock::now();
   for (int collectives = 0; collectives < 20; ++collectives)
     Do(&ranks, 0, Kind::kOneShot, kF32, from.data(), to.data(), from.size());
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));  // only the first of them waits
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));  // only the first one waits
   EXPECT_EQ(ranks.faults[0].taken, u64{kLateFault});
   EXPECT_EQ(ranks.faults[0].value, missing);
   EXPECT_EQ(ranks.faults[0].step, 7u);

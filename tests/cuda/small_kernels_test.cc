@@ -30,8 +30,8 @@ std::string TextOf(const std::string& path) {
   return text.str();
 }
 
-// NVRTC writes the version of the PTX language that is its own; what is used of it is older, but for a
-// pragma, and so are drivers.
+// Removes what depends on the compiler's version. NVRTC states its own version of PTX, but the text needs
+// only an older one, except for a pragma; and drivers may be older too.
 std::string WithoutItsMaker(const std::string& ptx) {
   std::string kept;
   std::stringstream lines(ptx);
@@ -46,11 +46,11 @@ std::string WithoutItsMaker(const std::string& ptx) {
   return kept;
 }
 
-// A text that the driver carries, and what it is made of.
+// A PTX text that the driver carries, and its source.
 struct Made {
   std::string file;  // NAME.ptx
   const char* carried;
-  std::string source, before;  // what is said before the source
+  std::string source, before;  // text that comes before the source
 };
 std::vector<Made> AllMade() {
   std::vector<Made> all = {{"kernels.ptx", cuda::kSmallKernelsText, "kernels.cu", ""}};
@@ -102,7 +102,7 @@ TEST(SmallKernels, PtxIsThatOfTheSource) {
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
 
-// The NVIDIA driver compiles them when a session is made: here what a toolkit's assembler says.
+// NVIDIA's driver compiles the PTX when a session is made. Here the toolkit's assembler checks it.
 TEST(SmallKernels, PtxAssembles) {
   const char* const ptxas = "/usr/local/cuda/bin/ptxas";
   if (!std::filesystem::exists(ptxas)) GTEST_SKIP() << "there is no " << ptxas;

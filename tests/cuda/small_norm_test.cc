@@ -20,7 +20,7 @@ struct Case {
   bool bias = false, stores = true;
 };
 
-// What a rank has in memory.
+// The memory of a rank.
 struct Memory {
   Bytes from, to, addends[2], scale, bias, sum, normed;
 };
@@ -41,7 +41,7 @@ Norm NormOf(const Case& c, Memory* memory) {
   return norm;
 }
 
-// One collective of a rank, each block on a thread of its own.
+// One collective on a rank, with a CPU thread for each block.
 void DoNorm(Ranks* ranks, u32 rank, const Case& c, Memory* memory) {
   const Group group = ranks->Of(rank);
   Call call = {memory->from.data(),
@@ -75,7 +75,7 @@ float Rounded(float value, Element element) {
   return element == kBF16 ? BF16ToFloat(FloatToBF16(value)) : value;
 }
 
-// A row's sum in the order of a kernel of its own: each thread its vectors', then warps, then the block.
+// A row's sum in the order of a separate norm kernel: each thread its vectors, then warps, then the block.
 float SumOfRow(const std::vector<float>& values, Element element) {
   const size_t lanes = 16 / SizeOf(element), vectors = values.size() / lanes;
   const size_t width = vectors <= 128 ? 32 : 256;
@@ -93,7 +93,7 @@ float SumOfRow(const std::vector<float>& values, Element element) {
   return sum;
 }
 
-// What is wrong with what a rank has got; "" nothing.
+// Checks a rank's result. Returns "" or what is wrong.
 std::string Wrong(const Case& c, const std::vector<Memory>& all, u32 rank) {
   const Memory& m = all[rank];
   const auto at = [&](const Bytes& bytes, u64 i) { return ValueAt(bytes, c.element, i); };
@@ -149,7 +149,7 @@ std::vector<Memory> MemoryOf(u32 ranks, const Case& c, u32 seed) {
   return all;
 }
 
-// "" or what is wrong with a collective of all ranks.
+// Runs a collective on all ranks. Returns "" or what is wrong.
 std::string Try(Ranks* ranks, const Case& c, u32 seed) {
   std::vector<Memory> all = MemoryOf(ranks->count, c, seed);
   ranks->Together([&](u32 rank) { DoNorm(ranks, rank, c, &all[rank]); });
@@ -185,7 +185,7 @@ TEST_P(SmallNorm, AddsInTheOrderOfTheKernel) {
   EXPECT_EQ(Try(&ranks, {kBF16, 2, 64, 0, 0}, 3), "");
 }
 
-// Each tensor lies in the memory of another that is not needed any more.
+// Each tensor lies in the memory of another one that is no longer needed.
 TEST_P(SmallNorm, WorksInPlace) {
   const Case c{kF32, 2, 1200, 0, 1};
   Ranks ranks(GetParam(), 4096);
@@ -218,7 +218,7 @@ TEST_P(SmallNorm, WorksInPlace) {
   }
 }
 
-// One after another while the epoch comes round, over slots that are full of old words.
+// Collectives one after another while the epoch wraps around, over slots full of old words.
 TEST_P(SmallNorm, ManyInARowWhileTheEpochWraps) {
   Ranks ranks(GetParam(), 2048, 0u - 20);
   for (std::vector<Words>& inbox : ranks.inboxes)
@@ -230,7 +230,7 @@ TEST_P(SmallNorm, ManyInARowWhileTheEpochWraps) {
   }
 }
 
-// Notes between blocks are not mistaken for those of the same number 2^32 collectives later.
+// Old notes between blocks are not mistaken for those with the same epoch 2^32 collectives later.
 TEST_P(SmallNorm, OldNotesAreGoneBeforeTheEpochComesRound) {
   const u32 before = kCleaningPeriod - 2;
   Ranks ranks(GetParam(), 4096, before);

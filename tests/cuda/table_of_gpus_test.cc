@@ -1,4 +1,4 @@
-// The fit of tools/bench/gpu_table: from times that follow another table it finds that table.
+// The fit of tools/bench/gpu_table finds the table from which the times were made.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 
 using cuda::GpuTable;
 
-// Every so manieth case, as long as it would take with that table, give or take the noise.
+// The time of every `every`-th case by that table, with random noise.
 std::vector<TimedCase> TimesBy(CudaTarget target, const GpuTable& table, double noise, size_t every) {
   const std::vector<BenchCase> cases = BenchCases(target);
   target.table = &table;

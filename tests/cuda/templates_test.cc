@@ -1,4 +1,5 @@
-// The templates that attention, rows and maps get, by shape, layout, alignment and target. No GPU needed.
+// The kernel templates that attention, rows and maps get, by shape, layout, alignment and target. Needs no
+// GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +38,7 @@ struct AttentionMaker {
   Arena arena;
   PartMaker maker{&arena};
 
-  // Heads, heads that share keys, queries, value features, keys, features.
+  // `loops`: key heads, query heads that share a key head, queries, value features, keys, features.
   AttentionMaker(std::vector<int64_t> loops, DType type) {
     maker.loops = std::move(loops);
     Part& part = maker.part;
@@ -79,7 +80,7 @@ TEST(CudaTemplates, BlocksOfManyQueriesShareTheirKeysInSharedMemory) {
 
 TEST(CudaTemplates, FewQueriesOrBlocksLeaveKeysToTheirWarps) {
   AttentionMaker few_queries({160, 4, 8, 128, 2048, 128}, DType::kBF16),
-      enough_queries({160, 4, 64, 128, 2048, 128}, DType::kBF16),  // 256 that share keys
+      enough_queries({160, 4, 64, 128, 2048, 128}, DType::kBF16),  // 256 queries share keys
       few_blocks({12, 1, 197, 64, 197, 64}, DType::kF16);
   EXPECT_FALSE(Has(Text(few_queries.maker), "staged_attention<"));
   EXPECT_TRUE(Has(Text(enough_queries.maker), "pipelined_attention<"));
@@ -99,8 +100,9 @@ TEST(CudaTemplates, BlocksOfQueriesInFloatsShareTheirKeysInSharedMemory) {
   EXPECT_EQ(Text(few.maker).grid, 12u * 8);
   EXPECT_TRUE(Has(Text(many.maker), "fma_attention<FmaAttention{4, 64, 64, 2, 4, 4, 4}"));
   EXPECT_TRUE(Has(Text(many.maker, kAmpere), "fma_attention<"));
-  EXPECT_TRUE(Has(Text(odd.maker), "30, 30, 2, 2, 2, 2}"));              // copied by two
-  EXPECT_TRUE(Has(Text(few.maker, kHopper, 4), "32, 32, 2, 1, 1, 1}"));  // no more is aligned
+  EXPECT_TRUE(Has(Text(odd.maker), "30, 30, 2, 2, 2, 2}"));  // copied by two
+  EXPECT_TRUE(
+      Has(Text(few.maker, kHopper, 4), "32, 32, 2, 1, 1, 1}"));  // the alignment allows no wider copies
 }
 
 TEST(CudaTemplates, AttentionOfAnyHeadUpTo256RunsOnTensorCores) {
@@ -147,8 +149,8 @@ TEST(CudaTemplates, AttentionIsComputedByTheCandidateThatIsAskedFor) {
   EXPECT_EQ(rondo::Text(Text(attention.maker).configuration), "flash warps 8 cluster 1");
 }
 
-// Clusters of 4 do not fill all of the multiprocessors: a few clusters more than fit would begin only when
-// all others have ended.
+// Clusters of 4 do not fill all multiprocessors. If a few more clusters than fit were launched, these would
+// begin only when all others have ended.
 TEST(CudaTemplates, ClustersOfAttentionFindRoomAtOnce) {
   AttentionMaker one({8, 1, 4, 128, 2048, 128}, DType::kBF16), four({32, 1, 4, 128, 2048, 128}, DType::kBF16);
   EXPECT_EQ(Text(one.maker).configuration.cluster, 8);
@@ -176,8 +178,9 @@ TEST(CudaTemplates, StagesOfKeysFitAMultiprocessorAsOftenAsTheLaunchSays) {
 TEST(CudaTemplates, DecodingSplitsTheKeysOverAClusterWhereThereAreFewHeads) {
   AttentionMaker few({8, 4, 1, 128, 2048, 128}, DType::kBF16);
   EXPECT_TRUE(Has(Text(few.maker), "__cluster_dims__(8"));
-  EXPECT_TRUE(Has(Text(few.maker),
-                  "AttentionBlock<AttentionLayout{4, 128, 8}>"));  // the heads that share keys go together
+  EXPECT_TRUE(
+      Has(Text(few.maker),
+          "AttentionBlock<AttentionLayout{4, 128, 8}>"));  // query heads that share keys are in one block
   EXPECT_EQ(Text(few.maker).grid, 64u);
   AttentionMaker many({128, 4, 1, 128, 2048, 128}, DType::kBF16);
   EXPECT_FALSE(Has(Text(many.maker), "__cluster_dims__"));
@@ -192,7 +195,7 @@ TEST(CudaTemplates, WarpsReadWholeVectorsOfAttentionAndBlocksAnything) {
   EXPECT_TRUE(Has(Text(eights.maker), "AttentionWarp"));
   EXPECT_TRUE(Has(Text(fits.maker), "AttentionWarp"));
   EXPECT_TRUE(Has(Text(fours.maker), "0, 4, 4, 4}"));
-  EXPECT_TRUE(Has(Text(fits.maker, kHopper, 2), "0, 1, 1, 1}"));  // little is known of the memory
+  EXPECT_TRUE(Has(Text(fits.maker, kHopper, 2), "0, 1, 1, 1}"));  // the memory's alignment is hardly known
   EXPECT_FALSE(Has(Text(wide.maker), "AttentionWarp"));
   EXPECT_FALSE(Has(Text(wide.maker), "staged_attention<"));
 }
@@ -263,7 +266,7 @@ TEST(CudaTemplates, BlocksOfAClusterShareLongRowsWhereThereAreFew) {
   EXPECT_EQ(clusters(16, 128256, kAmpere), 1);
 }
 
-// Those that only fill its last cluster compute nothing of the next part.
+// Blocks that only fill a part's last cluster compute nothing of the next part.
 TEST(CudaTemplates, PartsBehindBlocksOfAClusterBeginWithAWholeOne) {
   RowMaker shared(1, 128256, DType::kF16), rows(3, 768, DType::kF16);
   const Part parts[] = {rows.maker.Make().parts[0], shared.maker.Make().parts[0], rows.maker.Make().parts[0]};
@@ -304,7 +307,7 @@ TEST(CudaTemplates, BytesMoveAsVectors) {
   const KernelText text = Text(map.maker);
   EXPECT_TRUE(Has(text, "widen_u8<8>") && Has(text, "store_i8<8>")) << text.text;
   EXPECT_EQ(text.grid, 4u);
-  EXPECT_FALSE(Has(Text(map.maker, kHopper, 2), "store_i8<"));  // two bytes are no word
+  EXPECT_FALSE(Has(Text(map.maker, kHopper, 2), "store_i8<"));  // two bytes are less than a word
   const Result<std::vector<uint8_t>> code = CompileCuda(text.text, "sm_90a", "");
   EXPECT_TRUE(code.ok()) << code.status().message();
 }
@@ -325,7 +328,7 @@ TEST(CudaTemplates, TheGreatestOfBytesIsFoundAmongTheFloatsThatTheyAre) {
   EXPECT_TRUE(Has(WindowText(v, DType::kU8).text, "WindowLine<LaneU8, WINDOW_MAX, "));
   v.combine = Combine::kSum;
   EXPECT_FALSE(Has(WindowText(v, DType::kU8).text, "WindowLine<"));
-  v.combine = Combine::kProduct;  // sums of so few are floats, too
+  v.combine = Combine::kProduct;  // sums of so few elements can be floats
   EXPECT_TRUE(Has(WindowText(v, DType::kI8).text, ", 0, LaneI8>::add("));
   v.kernel = {17, 17};
   EXPECT_FALSE(Has(WindowText(v, DType::kI8).text, "WindowLine<"));
@@ -337,14 +340,15 @@ TEST(CudaTemplates, ConvolutionsOfOneChannelAGroupSlideAlongTheLastAxis) {
   EXPECT_TRUE(Has(half, "WindowLine<LaneF16, WINDOW_PRODUCT, ")) << half.text;
   EXPECT_TRUE(Has(half, ", 1}>::add("));  // weights of neighbouring channels at once
   EXPECT_TRUE(Has(half, IncludeLine("windows")));
-  EXPECT_FALSE(Has(half, "device/matmul") || Has(half, "device/attention"));  // only what it needs
+  EXPECT_FALSE(Has(half, "device/matmul") ||
+               Has(half, "device/attention"));  // the text includes only the headers that it needs
   EXPECT_TRUE(
-      Has(WindowText(v, DType::kF16, 2).text, "WINDOW_PRODUCT, Window{1, "));  // nothing known of alignment
+      Has(WindowText(v, DType::kF16, 2).text, "WINDOW_PRODUCT, Window{1, "));  // the alignment is unknown
   v.channels_last = v.weights_last = false;
   EXPECT_TRUE(Has(WindowText(v, DType::kBF16).text, "WindowLine<LaneBF16, WINDOW_PRODUCT, Window{1, "));
   EXPECT_TRUE(Has(WindowText(v, DType::kF32).text, "WindowLine<LaneF32, WINDOW_PRODUCT, Window{1, "));
   EXPECT_FALSE(Has(WindowText(v, DType::kF64).text, "WindowLine"));
-  // A dilation beyond what a thread's ints hold.
+  // A dilation that overflows a thread's ints.
   const WindowCase far{Combine::kProduct, 1, 16, {1 << 22}, {2}, {1}, {1 << 21}, {0}, {0}, true, true};
   EXPECT_FALSE(Has(WindowText(far, DType::kF16).text, "WindowLine"));
 }
@@ -362,7 +366,8 @@ TEST(CudaTemplates, RowsSideBySideAreReadAsVectors) {
   MakeColumns(1, 64, 12544, DType::kF16, &wide);
   MakeColumns(1, 7, 196, DType::kF16, &odd);
   EXPECT_TRUE(Has(Text(wide), "join_columns_of_warp<Sum, 2, 8>("));
-  EXPECT_TRUE(Has(Text(wide), "__cluster_dims__("));  // blocks share the elements where rows are few
+  EXPECT_TRUE(
+      Has(Text(wide), "__cluster_dims__("));  // with few rows, blocks of a cluster share a row's elements
   EXPECT_FALSE(Has(Text(wide, kAmpere), "__cluster_dims__("));
   EXPECT_FALSE(Has(Text(odd), "join_columns"));
 }
@@ -384,7 +389,7 @@ TEST(CudaTemplates, AWarpComputesAPointWhereProductsAreTiny) {
     return Text(maker).text;
   };
   EXPECT_NE(text(48, 1152).find("b0_words[round]"), std::string::npos);    // squeeze and excitation
-  EXPECT_EQ(text(1024, 4096).find("b0_words[round]"), std::string::npos);  // worth a stream
+  EXPECT_EQ(text(1024, 4096).find("b0_words[round]"), std::string::npos);  // large enough to stream
 }
 
 TEST(CudaTemplates, AIsMadeFromVectorsWhereItLiesAlongK) {
@@ -411,7 +416,7 @@ TEST(CudaTemplates, AIsMadeFromVectorsWhereItLiesAlongK) {
   const auto vectors = [](const std::string& t) {
     return t.find("float* x) {") != std::string::npos && t.find(", 1, -8, ") != std::string::npos;
   };
-  EXPECT_TRUE(vectors(text(672, 256)));  // images times what squeeze and excitation made
+  EXPECT_TRUE(vectors(text(672, 256)));  // images times the result of squeeze and excitation
   EXPECT_FALSE(vectors(text(676, 256)));
   EXPECT_FALSE(vectors(text(672, 4)));
 }
@@ -437,8 +442,8 @@ TEST(CudaTemplates, EveryKernelWaitsForEarlierOnesWhereTheTargetCan) {
   EXPECT_TRUE(Has(Text(attention.maker), "wait_for_earlier();"));
 }
 
-// Prefetches into L2 are hints, also in their size. A kernel requests them before the kernels ahead are
-// complete if few of its blocks would wait for the data.
+// Prefetches into L2 are only hints, and so is their size. A kernel issues them before the kernels ahead are
+// complete if few of its blocks would wait.
 TEST(CudaTemplates, LongRowsDoNotBeginWhileTheKernelAheadOfThemRuns) {
   RowMaker brief(64, 8192, DType::kF16), many(1 << 16, 8192, DType::kF16), endless(32, 1 << 22, DType::kF16);
   EXPECT_TRUE(Text(brief.maker).waits);
@@ -450,20 +455,20 @@ TEST(CudaTemplates, FewQueriesHaveTheirKeysFetchedBeforeTheyWait) {
   AttentionMaker few({8, 4, 1, 128, 2048, 128}, DType::kBF16), many({512, 1, 8, 64, 64, 64}, DType::kBF16);
   const std::string text = Text(few.maker).text;
   EXPECT_LT(text.find("::fetch("), text.find("wait_for_earlier();"));
-  EXPECT_TRUE(Has(Text(few.maker), "AttentionWarp<true, 128, 128, 1>"));  // of 16 rows it has 4
+  EXPECT_TRUE(Has(Text(few.maker), "AttentionWarp<true, 128, 128, 1>"));  // it uses 4 of 16 rows
   EXPECT_FALSE(Has(Text(many.maker), "::fetch("));
   EXPECT_FALSE(Has(Text(few.maker, kAmpere), "::fetch("));
   few.maker.part.limit = few.maker.Operand(DType::kI64, Mode::kRead, {});
   EXPECT_TRUE(Has(Text(few.maker), "hinted_bound("));
-  Indirect by_data;  // an index that may be out of range is no hint
+  Indirect by_data;  // an index that may be out of range must not be prefetched
   by_data.operand = few.maker.Operand(DType::kI64, Mode::kRead, {});
   by_data.extent = 4;
   few.maker.operands[few.maker.part.limit].indirects = few.arena.Copy(std::vector<Indirect>{by_data});
   EXPECT_FALSE(Has(Text(few.maker), "hinted_bound("));
 }
 
-// A few blocks of attention let the next kernel begin: before they wait only in a plan that reads weights in
-// fewer bits.
+// A few blocks of attention let the next kernel begin. They do so before they wait only in a plan with packed
+// weights.
 TEST(CudaTemplates, SmallKernelsLetTheNextBeginBeforeTheyWaitWhereWeightsArePacked) {
   AttentionMaker attention({2, 1, 8, 64, 32, 64}, DType::kF16);
   const Kernel kernel = attention.maker.Make();
@@ -479,7 +484,8 @@ TEST(CudaTemplates, SmallKernelsLetTheNextBeginBeforeTheyWaitWhereWeightsArePack
   const Kernel plain[] = {kernel}, with_packed[] = {kernel, other};
   EXPECT_FALSE(begins_first(plain));
   EXPECT_TRUE(begins_first(with_packed));
-  // There so do kernels of up to two blocks a multiprocessor, and they have L2 fetch a part of what it holds.
+  // In such a plan kernels of up to two blocks a multiprocessor do so too, and prefetch a part of their data
+  // into L2.
   AttentionMaker batch({128, 4, 1, 128, 2048, 128}, DType::kBF16),
       large({512, 4, 1, 128, 64, 128}, DType::kBF16);
   const CudaTarget target = TargetOf("sm_90a", with_packed);
@@ -512,7 +518,7 @@ struct UpdateMaker {
   }
 };
 
-// OwnedPlaces: points of a cluster, places, clusters that share them, blocks of a cluster, threads of a team.
+// OwnedPlaces: points, places, clusters that share them, blocks of a cluster, threads of a team.
 TEST(CudaTemplates, ClustersShareTheSearchForManyUpdates) {
   UpdateMaker many(100000, 64, 10000), few(1000, 64, 50000), wide(20000, 768, 30000),
       narrow(1000000, 1, 100000), one(100000, 64, 1), elements(100000, 64, 10000, true);

@@ -1,5 +1,5 @@
-// The drivers' own declarations of CUDA, NCCL and cuBLASLt, against the toolkit's headers. Compiled only with
-// these.
+// Compares the drivers' own declarations of CUDA, NCCL and cuBLASLt with the toolkit's headers. Compiled only
+// if these are installed.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -26,10 +26,10 @@
 namespace rondo {
 namespace {
 
-// A constant of ours and theirs.
+// Our constant equals theirs.
 #define SAME(ours, theirs) \
   static_assert(static_cast<long long>(ours) == static_cast<long long>(theirs), #ours " is not " #theirs)
-// A field of a struct of ours and theirs: where it lies, and its size.
+// Our field has the offset and size of theirs.
 #define SAME_FIELD(our_type, ours, their_type, theirs)                      \
   static_assert(offsetof(our_type, ours) == offsetof(their_type, theirs) && \
                     sizeof(our_type::ours) == sizeof(their_type::theirs),   \
@@ -126,7 +126,7 @@ static_assert(CopyEnd().memory_type == kDeviceMemory);
 static_assert(sizeof(EncodedMap) == sizeof(CUtensorMap) && alignof(EncodedMap) >= alignof(CUtensorMap));
 static_assert(sizeof(Address) == sizeof(CUdeviceptr) && sizeof(DeviceId) == sizeof(CUdevice));
 
-// One CUDA_... = number of the header's, and the words of the comment before it.
+// One "CUDA_... = number" of the header, and the comment before it.
 struct DocumentedError {
   std::string name, says;
   int number = 0;
@@ -155,8 +155,8 @@ std::vector<DocumentedError> ErrorsOfTheHeader() {
   return errors;
 }
 
-// The errors for which the header says that the process must be started again, and ECC_UNCORRECTABLE, ASSERT
-// and CONTEXT_IS_DESTROYED, for which it says that no call on the context works.
+// These are final: the errors after which, by the header, the process must be restarted; and
+// ECC_UNCORRECTABLE, ASSERT and CONTEXT_IS_DESTROYED, after which no call on the context works.
 TEST(ToolkitHeaders, ErrorsThatEndAProcessAreFinal) {
   const std::vector<DocumentedError> errors = ErrorsOfTheHeader();
   int ending = 0;
@@ -205,7 +205,7 @@ SAME_FIELD(Config, most_blocks, ncclConfig_t, maxCTAs);
 SAME_FIELD(Config, graph_usage, ncclConfig_t, graphUsageMode);
 #endif
 
-// Fields in both have the header's defaults, except `blocking`.
+// Fields in both structs have the header's defaults, except `blocking`.
 TEST(ToolkitHeaders, ConfigurationsOfNcclBeginAlike) {
   ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
   Config ours;

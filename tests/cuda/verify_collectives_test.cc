@@ -1,6 +1,6 @@
-// The lifecycle verifier on the cuda driver with collectives over NCCL: a sound plan has no findings, and a
-// collective's access outside of its contract is reported. With a single GPU, on that one if NCCL lets ranks
-// share it; otherwise skipped.
+// The lifecycle verifier on the cuda driver with collectives over NCCL: a sound plan has no findings, and an
+// access outside a collective's contract is reported. With a single GPU it runs there if NCCL lets ranks
+// share it; otherwise it is skipped.
 #include "core/forwarding_driver.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "runtime/verify/lifecycle_verifier.h"
@@ -15,10 +15,10 @@ constexpr uint32_t kRanks = 2;
 constexpr int64_t kElements = 96;
 constexpr uint64_t kBytes = kElements * 4;
 
-// What a device does wrong about collectives; what is not set is done well.
+// The faults of a device's collectives. With none set, the device works.
 struct Wrong {
-  uint64_t shifted = 0, shifted_in_graphs = 0;  // results begin so many bytes later
-  bool writes_behind = false;                   // a byte behind each result, outside of graphs
+  uint64_t shifted = 0, shifted_in_graphs = 0;  // results are shifted by this many bytes
+  bool writes_behind = false;                   // writes a byte behind each result, outside of graphs
 };
 
 class WrongDevice : public ForwardingDevice {
@@ -46,10 +46,10 @@ class WrongDevice : public ForwardingDevice {
  private:
   const Wrong& wrong_;
   bool recording_ = false;
-  DeviceAddress to_ = 0;  // of the collective begun last
+  DeviceAddress to_ = 0;  // the destination of the last collective begun
 };
 
-// The cuda driver with such a device 1.
+// The cuda driver with such a device as device 1.
 class WrongDriver : public ForwardingDriver {
  public:
   WrongDriver(Driver* inner, const Wrong& wrong) : ForwardingDriver(inner), wrong_(wrong) {}
@@ -112,14 +112,14 @@ class VerifyOverNccl : public testing::Test {
     for (const Finding& finding : report->findings) text += finding.Text() + "\n";
     return text;
   }
-  // Of MakeSums on devices that do `wrong`.
+  // The findings for MakeSums on devices with the faults `wrong`.
   std::string FindingsWith(const Wrong& wrong) {
     MeshPlan mesh(kRanks);
     MakeSums(&mesh);
     WrongDriver driver(driver_, wrong);
     return FindingsOf(mesh, &driver);
   }
-  // Whether two ranks can meet: on two GPUs they must.
+  // Whether two ranks can meet; on two GPUs they always can.
   bool CanMeet() {
     if (devices_[0] != devices_[1]) return true;
     const std::string text = FindingsWith({});

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kLaunchFailed = 719;
 
-// The parameters at addresses that their types ask for.
+// Copies of the parameters with the alignment that their types need.
 class AlignedParams {
  public:
   AlignedParams(const simt::KernelEntry& kernel, void* const* params) : values_(kernel.param_count) {

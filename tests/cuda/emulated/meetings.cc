@@ -34,7 +34,7 @@ uint64_t Reduced(simt::WarpOp op, uint64_t a, uint64_t b) {
   }
 }
 
-// Values of lanes that came to what each gets.
+// Replaces the arrived lanes' values by each lane's result.
 void Exchange(simt::WarpOp op, uint32_t mask, Warp* warp) {
   uint64_t from[32];
   std::copy(warp->values, warp->values + 32, from);
@@ -119,7 +119,7 @@ bool SimtMachine::SyncThreadsOr(bool predicate) {
   return block->barriers[0].result;
 }
 
-// `count` threads come; 0: all that are not done.
+// The barrier waits for `count` threads; 0: all threads that have not ended.
 void SimtMachine::Barrier(uint32_t number, uint32_t count) {
   Block* block = current_->block;
   NamedBarrier& barrier = block->barriers[number];

@@ -100,7 +100,7 @@ bool MakeImage(const std::string& path, int architecture, const std::vector<Kern
     rondo::FunctionNeeds needs;
     needs.params.assign(kernel.param_bytes, kernel.param_bytes + kernel.param_count);
     needs.registers = 32;
-    needs.shared = static_cast<uint32_t>(library->shared_bytes() - 128);  // but for what aligns it
+    needs.shared = static_cast<uint32_t>(library->shared_bytes() - 128);  // without the bytes that align it
     needs.most_threads = words[k].most_threads;
     needs.cluster = words[k].cluster;
     functions.push_back({kernel.name, needs});
@@ -117,7 +117,7 @@ bool MakeImage(const std::string& path, int architecture, const std::vector<Kern
 
 RONDO_NVRTC_API int nvrtcVersion(int* major, int* minor) {
   *major = 13;
-  *minor = 999;  // kernels in a cache are told from NVIDIA's
+  *minor = 999;  // a cache keeps these kernels apart from NVIDIA's
   return 0;
 }
 RONDO_NVRTC_API int nvrtcCreateProgram(Program** program, const char* text, const char*, int headers,

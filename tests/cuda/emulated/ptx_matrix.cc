@@ -23,13 +23,13 @@ double Element(uint64_t word, int k, Type type) {
     case Type::kE5M2: return WidenFp8(static_cast<uint8_t>(bits >> (8 * k)), true);
     case Type::kTf32: break;
   }
-  const uint32_t kept = bits & ~0x1fffu;  // tensor cores do not look at the rest
+  const uint32_t kept = bits & ~0x1fffu;  // tensor cores ignore the other bits
   float value;
   std::memcpy(&value, &kept, sizeof value);
   return value;
 }
 
-// The accumulator d, which the instruction replaces: c is the same operand.
+// The accumulator's value: d and c are the same operand.
 float FloatAt(const simt::Operand& operand) {
   float value;
   std::memcpy(&value, operand.to, sizeof value);
@@ -129,11 +129,11 @@ void Mma(PtxThread& t, const PtxStatement& s) {
   machine.Part(~0u);
 }
 
-// ---- wgmma: d (64 x N) += a (64 x K) * b (K x N), by four warps, at any time until one waits for it. K is
-// 32 bytes: 16 numbers of 16 bits, or 32 of 8.
+// ---- wgmma: d (64 x N) += a (64 x K) * b (K x N), by four warps. It may run at any time until a warp waits.
+// K is 32 bytes: 16 numbers of 16 bits, or 32 of 8.
 
-// Of a matrix in shared memory, as its descriptor has it: where it begins, bytes between panels of 64
-// columns, bytes between groups of eight lines. Lines are 128 bytes, swizzled.
+// A matrix in shared memory, as its descriptor states: its begin, the bytes between panels of 64 columns, the
+// bytes between groups of eight lines. Lines have 128 bytes, swizzled.
 struct Matrix {
   uint32_t begin, panel, group;
 };
@@ -163,7 +163,7 @@ struct Wgmma {
   Type a, b;
   bool a_across, b_across, a_in_registers, adds;
   int n;
-  uint32_t block;                                    // of the cluster
+  uint32_t block;                                    // the block's rank in the cluster
   std::vector<std::vector<simt::Operand>> operands;  // of 128 threads
   PtxStatement statement;
 };
@@ -182,7 +182,7 @@ void SetTypes(const PtxStatement& s, Wgmma* w) {
   w->b = s.op[at + 8] == 's' ? Type::kS8 : Type::kU8;
 }
 
-// Adds to one element of d.
+// Adds `sum` to one element of d, or replaces it.
 void AddTo(const simt::Operand& to, double sum, bool adds, bool whole) {
   if (whole) {
     int32_t before = 0;
@@ -260,7 +260,7 @@ void BeginWgmma(PtxThread& t, const PtxStatement& s) {
   w.a_in_registers = s.arguments[1].kind == PtxArgument::kList;
   w.n = static_cast<int>(s.arguments[0].inside.size()) * 2;
   w.block = thread.block->rank;
-  // Behind the descriptors: whether d is added to, signs, then which matrices lie across.
+  // After the descriptors come: whether to add to d, signs, then which matrices are transposed.
   auto flag = [&](size_t k) { return k < s.arguments.size() && t.Get(s.arguments[k]) != 0; };
   w.a_across = !w.a_in_registers && flag(6);
   w.b_across = flag(w.a_in_registers ? 6 : 7);

@@ -63,7 +63,7 @@ void MapShared(PtxThread& t, const PtxStatement& s) {
   t.Set(s.arguments[0], (t.Word(s.arguments[1]) & kWithinBlock) | t.Word(s.arguments[2]) << kBlockShift);
 }
 
-// cp.async [to], [from], bytes, so many of them from memory and zeros else.
+// cp.async [to], [from], bytes, how many of them come from memory; the others are zeros.
 void CopyAsync(PtxThread& t, const PtxStatement& s) {
   const uint32_t to = t.Word(s.arguments[0]);
   const auto* from = reinterpret_cast<const char*>(t.Get(s.arguments[1]));
@@ -74,7 +74,7 @@ void CopyAsync(PtxThread& t, const PtxStatement& s) {
     return t.machine.Fail("a copy of " + std::to_string(bytes) +
                           " bytes from an address that is no multiple of it");
   SimtMachine& machine = t.machine;
-  machine.Shared(to, bytes);  // now: it must be there
+  machine.Shared(to, bytes);  // checks now that the destination exists
   auto copy = [&machine, to, from, bytes, present] {
     char* at = machine.Shared(to, bytes);
     std::memset(at, 0, bytes);
@@ -150,7 +150,7 @@ void CopyBulk(PtxThread& t, const PtxStatement& s) {
     BytesCame(machine, barrier, bytes);
   });
 }
-// cp.async.bulk.tensor [to], [map, {coordinates}], [barrier], of several blocks their bits.
+// cp.async.bulk.tensor [to], [map, {coordinates}], [barrier], and for a multicast the bits of the blocks.
 void CopyBox(PtxThread& t, const PtxStatement& s) {
   const uint32_t to = t.Word(s.arguments[0]), barrier = t.Word(s.arguments[2]);
   fake_cuda::TensorMap map;

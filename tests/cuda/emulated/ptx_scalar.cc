@@ -13,7 +13,7 @@ namespace {
 
 void Nothing(PtxThread&, const PtxStatement&) {}
 
-// createpolicy: a hint.
+// createpolicy is only a hint.
 void Zero(PtxThread& t, const PtxStatement& s) { t.Set(s.arguments[0], 0); }
 
 void Move(PtxThread& t, const PtxStatement& s) {
@@ -82,7 +82,7 @@ void PairArithmetic(PtxThread& t, const PtxStatement& s) {
       return WidenHalf(static_cast<uint16_t>(t.Word(s.arguments[k]) >> (16 * half)), bf16);
     };
     const double exact = part(1) * part(2) + (adds ? part(3) : 0.0);
-    // Rounded to odd: no second rounding goes wrong.
+    // Rounding to odd first keeps the second rounding exact.
     float once = static_cast<float>(exact);
     if (std::isfinite(once) && static_cast<double>(once) != exact) {
       if (std::fabs(static_cast<double>(once)) > std::fabs(exact)) once = std::nextafter(once, 0.0f);
@@ -117,7 +117,7 @@ float WidenHalf(uint16_t bits, bool bf16) {
 }
 
 uint16_t NarrowToHalf(float value, bool bf16) {
-  if (std::isnan(value)) return 0x7fff;  // as the hardware has it
+  if (std::isnan(value)) return 0x7fff;  // the hardware's NaN
   return bf16 ? FloatToBF16(value) : std::bit_cast<uint16_t>(static_cast<_Float16>(value));
 }
 
@@ -131,7 +131,7 @@ float WidenFp8(uint8_t bits, bool e5m2) {
 uint8_t NarrowToFp8(float value, bool e5m2) {
   const uint8_t sign = std::signbit(value) ? 0x80 : 0, greatest = e5m2 ? 0x7b : 0x7e;
   if (std::isnan(value)) return 0x7f;
-  uint8_t nearest = 0;  // of all codes, which are in the order of their numbers
+  uint8_t nearest = 0;  // searched among all codes, which are ordered by value
   const double size = std::fabs(static_cast<double>(value));
   for (uint8_t code = 1; code <= greatest; ++code) {
     const double below = WidenFp8(nearest, e5m2), own = WidenFp8(code, e5m2), middle = (below + own) / 2;

@@ -9,7 +9,7 @@ PtxFunction FindPtx(const std::string& op) {
     for (const PtxRow* row = table; row->begins != nullptr; ++row) {
       const size_t size = std::strlen(row->begins);
       if (size < longest || op.compare(0, size, row->begins) != 0) continue;
-      if (op.size() > size && op[size] != '.' && op[size] != ':') continue;  // half a word
+      if (op.size() > size && op[size] != '.' && op[size] != ':') continue;  // only a part of a word matches
       found = row->run;
       longest = size;
     }

@@ -10,14 +10,14 @@
 namespace rondo::emulated {
 namespace {
 
-// As on Hopper: the first kilobyte of a block's shared memory is the system's.
+// As on Hopper, the system reserves the first kilobyte of a block's shared memory.
 constexpr uint32_t kFirstShared = 1024;
 constexpr size_t kPage = 4096;
-constexpr int kUnwritten = 0xcd;  // what shared memory holds before anybody writes it
+constexpr int kUnwritten = 0xcd;  // the byte in unwritten shared memory
 
 size_t Pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-// Memory that ends where a page ends that nobody may touch.
+// Memory that ends right before an inaccessible page.
 char* AllocateShared(size_t bytes) {
   const size_t rounded = (bytes + 127) / 128 * 128, pages = Pages(rounded);
   void* memory = mmap(nullptr, pages + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -106,7 +106,7 @@ void SimtMachine::RunThread(void* machine) {
   self->Exit(thread);
 }
 
-// Runs all there is until nobody can go on; then what was begun is done, one after another.
+// Runs threads until none can continue, then completes pending operations one after another.
 void SimtMachine::Schedule() {
   while (cluster_.live > 0 && failure_.empty()) {
     bool ran = false;
@@ -168,7 +168,7 @@ void SimtMachine::Exit(Thread* thread) {
   PassCluster();
 }
 
-// Static shared memory of the block into the library's section.
+// Copies the block's static shared memory into the library's section.
 void SimtMachine::EnterBlock(Block* block) {
   if (entered_ == block) return;
   const size_t bytes = static_cast<size_t>(library_->shared_end - library_->shared());
@@ -223,7 +223,7 @@ void SimtMachine::WaitFor(const Wait& wait) {
   thread->fiber->Suspend();
 }
 
-// What threads wait for, by what it is.
+// Lists what the threads wait for.
 std::string SimtMachine::Standstill() const {
   std::string text = "no thread can go on:";
   for (const std::unique_ptr<Block>& block : cluster_.blocks) {

@@ -14,7 +14,7 @@
 namespace rondo::emulated {
 namespace {
 
-// A kernel k(const int* from, int* to), with the words of device code.
+// A kernel k(const int* from, int* to) with a body of device code.
 class Kernel {
  public:
   explicit Kernel(const std::string& body, const std::string& attributes = "") {
@@ -37,7 +37,7 @@ class Kernel {
     EXPECT_NE(library_, nullptr);
   }
 
-  // What it leaves in `to`, which begins as -1, of 0, 1, 2, ...
+  // Runs it on from = 0, 1, 2, ... and `to`, which is -1 everywhere before. Returns "" or the fault.
   std::string Run(Order order, uint32_t blocks, uint32_t threads, uint32_t shared,
                   std::vector<int>* to) const {
     if (library_ == nullptr) return "it does not compile";
@@ -68,7 +68,7 @@ void ExpectRight(const Kernel& kernel, uint32_t blocks, uint32_t threads, uint32
     EXPECT_TRUE(std::equal(begins.begin(), begins.end(), to.begin()));
   }
 }
-// Of one order at least the result is another, or the launch fails.
+// Expects that in at least one order the result differs or the launch fails.
 void ExpectSeen(const Kernel& kernel, uint32_t blocks, uint32_t threads, uint32_t shared,
                 const std::vector<int>& begins) {
   bool seen = false;
@@ -120,7 +120,7 @@ TEST(Simt, ACopyThatNobodyWaitsForIsSeen) {
   ExpectSeen(Kernel(CopyThenRead("wait_copies<1>();\n")), 1, 32, 512, Reversed(32));
 }
 
-// Bytes that TMA brings, counted by a barrier.
+// A body that reads bytes copied by TMA and counted by a barrier; `wait` comes before the read.
 std::string BulkThenRead(const std::string& wait) {
   return "__shared__ __align__(8) u64 here;\n"
          "if (threadIdx.x == 0) mbarrier_init(shared_address(&here), 1);\n"
@@ -141,7 +141,7 @@ TEST(Simt, BytesOfABulkCopyAreCountedByItsBarrier) {
              "no thread can go on:\n  block 0 of the cluster, warp 0: 32 lanes at mbarrier.try_wait");
 }
 
-// Each block takes what another of its cluster has in static shared memory.
+// A body in which each block reads another block's static shared memory in its cluster.
 std::string FromOtherBlock(const std::string& first, const std::string& second) {
   return "__shared__ int own[32];\n"
          "own[threadIdx.x] = from[blockIdx.x * 32 + threadIdx.x];\n" +

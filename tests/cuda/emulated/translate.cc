@@ -10,7 +10,7 @@ namespace {
 
 bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// Behind the string or character that begins at `at`.
+// The position after the string or character literal that begins at `at`.
 size_t SkipQuoted(const std::string& text, size_t at) {
   const char quote = text[at];
   for (++at; at < text.size() && text[at] != quote; ++at) {
@@ -19,8 +19,8 @@ size_t SkipQuoted(const std::string& text, size_t at) {
   return at + 1;
 }
 
-// Behind the parenthesis that belongs to the one at `open`; npos if there is none. `colons`: those between
-// them that are in no inner parentheses.
+// The position after the parenthesis that closes the one at `open`; npos if there is none. `colons` gets the
+// colons between them outside inner parentheses.
 size_t SkipParentheses(const std::string& text, size_t open, std::vector<size_t>* colons) {
   int depth = 0;
   for (size_t at = open; at < text.size();) {
@@ -44,7 +44,8 @@ bool IsBlank(const std::string& text) {
   return true;
 }
 
-// `asm volatile("..." : outputs : inputs : clobbers)` as `simt_machine->Ptx("...", {outputs, inputs})`.
+// Translates `asm volatile("..." : outputs : inputs : clobbers)` to `simt_machine->Ptx("...", {outputs,
+// inputs})`.
 std::string AsmCall(const std::string& inside, const std::vector<size_t>& colons) {
   std::vector<std::string> sections;
   size_t begin = 0;
@@ -94,7 +95,7 @@ bool TranslateAsm(const std::string& from, std::string* to, std::string* error) 
   return true;
 }
 
-// Includes in their places, each once.
+// Replaces each include by its text, the first time only.
 bool Expand(const std::string& text, const std::map<std::string, std::string>& headers,
             std::set<std::string>* seen, std::string* out, std::string* error) {
   static const std::regex include("^\\s*#include \"([^\"]+)\"");
@@ -147,15 +148,15 @@ bool Translate(const std::string& text, const std::map<std::string, std::string>
   // An operand's constraint and its value: "=r"(x).
   translated =
       std::regex_replace(translated, std::regex("\"([=+]?[rlhfn])\"\\s*\\("), "simt_operand(\"$1\", ");
-  // There are no arrays without an extent of a section.
+  // g++ has no arrays without an extent in a section.
   translated = std::regex_replace(translated, std::regex("extern __shared__ [^;]*?(\\w+)\\[\\];"),
                                   "\n#define $1 (simt_thread->dynamic_shared)\n");
   translated = std::regex_replace(translated, std::regex("extern \"C\" __global__"), "__global__");
   out->text = "#define SIMT_KERNELS\n#define __CUDACC_RTC__\n#define __CUDA_ARCH__ " +
               std::to_string(architecture * 10) + "\n";
   if (specific) out->text += "#define __CUDA_ARCH_FEAT_SM" + std::to_string(architecture) + "_ALL\n";
-  // In a namespace without a name nothing is shared between translation units. The library's uninitialised
-  // variables are those in shared memory, and one that aligns them.
+  // An unnamed namespace keeps the names local to the library. Its uninitialised variables are the kernel's
+  // shared memory, and one variable that aligns it.
   out->text += "#include \"tests/cuda/emulated/simt.h\"\nnamespace {\n" + translated +
                "\nchar simt_alignment[128] __attribute__((used, aligned(128)));\n}\n"
                "extern \"C\" __attribute__((visibility(\"hidden\"))) char __bss_start[], _end[];\n"

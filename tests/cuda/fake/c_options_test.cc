@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-// What making a runtime of the driver says; "" if it works.
+// The error of making a runtime of the driver; "" if it works.
 std::string Create(rondo_driver* driver) {
   rondo_runtime* runtime = nullptr;
   rondo_error* error = rondo_runtime_create(driver, nullptr, &runtime);
@@ -32,7 +32,7 @@ TEST(CudaOptionsInC, HaveDefaultsAndRefuseHalves) {
   EXPECT_EQ(Create(rondo_cuda_driver_create_with(&options)), "");
   options.size = 0;
   EXPECT_NE(Create(rondo_cuda_driver_create_with(&options)).find("its size is not set"), std::string::npos);
-  // From a program that knows the first fields only: the others are as if they were 0.
+  // An older program knows only the first fields; the others count as 0.
   options.size = offsetof(rondo_cuda_options, op_libraries);
   options.num_op_libraries = 7;
   EXPECT_EQ(Create(rondo_cuda_driver_create_with(&options)), "");

@@ -51,7 +51,7 @@ TEST_F(CallsOnCuda, PlansThatLetAGraphContainThemAreRefused) {
   EXPECT_EQ(status.code(), Code::kUnsupported);
 }
 
-// No copy of a run blocks inside libcuda, and none takes memory.
+// No copy of a run blocks inside libcuda, and none allocates memory.
 TEST_F(CallsOnCuda, CopyTheCallersMemoryThroughStaging) {
   ASSERT_TRUE(Open(&calls_.ops, 2).ok());
   EXPECT_EQ(calls_.runtime.metrics().staging_bytes, 2u * 4096);

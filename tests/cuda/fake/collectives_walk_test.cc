@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t kGpus = 2;
 
-// A driver, a session, two runs, and the end of it all.
+// Makes a driver and a session, runs twice, and destroys everything.
 Status Life(const PlanData& data, Layers* layers, CollectiveKernels kernels = CollectiveKernels::kNccl) {
   RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriverFor(kernels));
   Status status = [&]() -> Status {
@@ -38,7 +38,7 @@ Status Life(const PlanData& data, Layers* layers, CollectiveKernels kernels = Co
 }
 
 TEST(CollectivesWalk, EveryCallFailsOnce) {
-  fake_cuda::Heal();  // of what tests before it have done
+  fake_cuda::Heal();  // earlier tests may have ended contexts
   fake_cuda::SetMachine({});
   Layers layers(kGpus, 2, 64, /*split=*/true);
   PlanData data = layers.mesh.data;
@@ -74,7 +74,7 @@ TEST(CollectivesWalk, EveryCallFailsOnce) {
   }
 }
 
-// NCCL's own configuration cannot turn multicast off, and no library changes the environment of its process.
+// NCCL's configuration cannot turn multicast off, and a library does not change its process's environment.
 TEST(Collectives, OverSeveralGpusAskTheEnvironmentAboutMulticast) {
   fake_cuda::Heal();
   fake_cuda::SetMachine({});

@@ -1,5 +1,4 @@
-// Device memory in whole steps: the blocks taken from CUDA, which plans state to the byte before they are
-// loaded.
+// Device memory in whole steps: plans state the blocks taken from CUDA to the byte before they are loaded.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -52,7 +51,7 @@ TEST_F(DeviceBlocksTest, SmallOnesShareSteps) {
   EXPECT_EQ(f, b + 600 * kKiB);
   EXPECT_EQ(HeldBytes(), 2 * kDeviceStep);
   device_->Free(d, 672 * kKiB);
-  EXPECT_EQ(HeldBytes(), kDeviceStep);  // a step goes with its last block
+  EXPECT_EQ(HeldBytes(), kDeviceStep);  // a step is freed with its last block
   for (DeviceAddress block : {a, c, e, f}) device_->Free(block, 0);
   EXPECT_EQ(HeldBytes(), 0u);
 }
@@ -63,7 +62,7 @@ TEST_F(DeviceBlocksTest, LargeOnesHaveStepsOfTheirOwn) {
   for (DeviceAddress block : {a, b, c, d}) device_->Free(block, 0);
 }
 
-// Room to round an address up is taken where it has to be.
+// Memory for rounding an address up is taken only if it is needed.
 TEST_F(DeviceBlocksTest, AlignmentsBeyondAPageAreKept) {
   Stream* const stream = device_->CreateStream().Take();
   std::vector<std::pair<DeviceAddress, uint64_t>> blocks;
@@ -77,8 +76,8 @@ TEST_F(DeviceBlocksTest, AlignmentsBeyondAPageAreKept) {
     blocks.push_back({Take(bytes, alignment), bytes});
     const uint64_t taken = HeldBytes() - before;
     EXPECT_TRUE(taken == InDeviceSteps(bytes) || taken == InDeviceSteps(bytes) + alignment) << taken;
-    EXPECT_TRUE(
-        device_->Fill(blocks.back().first, 1, bytes, stream).ok());  // all of it lies in what was taken
+    EXPECT_TRUE(device_->Fill(blocks.back().first, 1, bytes, stream)
+                    .ok());  // the whole block lies in allocated memory
   }
   uint32_t step = 0;
   EXPECT_TRUE(device_->Synchronize(stream, &step).ok());
@@ -117,7 +116,7 @@ TEST_F(DeviceBlocksTest, TooManyBytesAreAnError) {
     EXPECT_EQ(device_->Allocate(bytes, 4096).status().code(), Code::kOutOfMemory);
 }
 
-// Opens sessions of `data` one after another: each time the device has given what is stated.
+// Opens sessions of `data` one after another. Each time the device has given exactly what is stated.
 void ExpectStated(PlanData data, Span<const uint8_t> weights, uint64_t most) {
   fake_cuda::Heal();
   fake_cuda::Machine machine;
@@ -135,7 +134,7 @@ void ExpectStated(PlanData data, Span<const uint8_t> weights, uint64_t most) {
       ASSERT_TRUE(session.ok()) << session.status().message();
       s.sessions.push_back(session.Take());
       ASSERT_EQ(HeldBytes(), BlockBytes(stated, sessions)) << sessions << " sessions";
-      // What one more takes, by the rule for many.
+      // The rule for many sessions: the first session, plus a fixed amount for each further one.
       const uint64_t rest = stated.code + stated.library + stated.communicator;
       const uint64_t summed = stated.first_session + (sessions - 1) * stated.each_session;
       const uint64_t taken =

@@ -38,7 +38,7 @@ struct FakePreference {
   uint64_t workspace = 0;
 };
 
-// All of one call: what a real library puts into its kernel's parameters.
+// The arguments of one call, which a real library puts into its kernel's parameters.
 struct Matmul {
   FakeOperation operation;
   FakeLayout a, b, c, d;
@@ -51,7 +51,7 @@ struct Matmul {
 struct State {
   std::mutex mutex;
   fake_cublaslt::Counts counts;
-  std::deque<Matmul> matmuls;  // stay, since graphs are launched again
+  std::deque<Matmul> matmuls;  // kept, because graphs are launched again
   cuda::ModuleHandle module = nullptr;
   cuda::Function function = nullptr;
 };

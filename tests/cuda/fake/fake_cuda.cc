@@ -134,7 +134,7 @@ RONDO_FAKE_API Error cuMemAlloc_v2(Address* address, size_t bytes) {
   for (const auto& [at, block] : W().blocks) used += block.second == current.back() ? block.first : 0;
   if (bytes == 0) return kInvalidValue;
   if (bytes > W().machine.device_bytes - used) return kOutOfMemory;
-  const size_t step = bytes >= 1 << 20 ? 2 << 20 : 256;  // where large blocks begin, as CUDA's do
+  const size_t step = bytes >= 1 << 20 ? 2 << 20 : 256;  // the alignment of large blocks, as in CUDA
   void* memory = std::aligned_alloc(step, (bytes + step - 1) / step * step);
   std::memset(memory, 0xa5, bytes);
   *address = reinterpret_cast<Address>(memory);

@@ -59,7 +59,7 @@ TEST_F(CudaFaults, TooLittleMemoryIsOneSentenceAndOthersLive) {
   s.Close();
 }
 
-// As with NVIDIA's own library, the other GPUs of the process are lost with it.
+// As with NVIDIA's own library, the process loses its other GPUs too.
 TEST_F(CudaFaults, AFaultThatIsFinalEndsSessionsOnGpusAndNoOthers) {
   TinyPlan tiny;
   FakeGpu gpu(&tiny.data);
@@ -97,7 +97,7 @@ TEST_F(CudaFaults, AFaultThatIsFinalEndsSessionsOnGpusAndNoOthers) {
   second.Close();
 }
 
-// Also in a graph of two streams, whichever of them has the step.
+// Also in a graph of two streams, whichever stream has the step.
 TEST_F(CudaFaults, AnIndexOutOfRangeFailsItsRunAlone) {
   for (uint32_t stream : {0u, 1u}) {
     TinyPlan tiny;
@@ -179,7 +179,7 @@ TEST_F(CudaFaults, ADamagedModuleIsRefused) {
   EXPECT_SAYS(s.Open(tiny.data, tiny.weight_bytes()), "module sm_90, code 0: 5 bytes are no ELF image");
 }
 
-// What is loaded is what was compiled, hashes of the file aside.
+// The code that is loaded must be the code that was compiled, apart from the file's hashes.
 TEST_F(CudaFaults, AnAlteredBinaryIsNotLoaded) {
   const std::function<void(KernelBinary*)> kAlterations[] = {
       [](KernelBinary* i) { ++i->grid; }, [](KernelBinary* i) { i->shared = 16; },
@@ -200,7 +200,7 @@ TEST_F(CudaFaults, AnAlteredBinaryIsNotLoaded) {
   }
 }
 
-// Nobody knows what a function of PTX needs before NVIDIA's driver has compiled it.
+// What a function of PTX needs is known only after NVIDIA's driver has compiled it.
 TEST_F(CudaFaults, CompiledPtxIsComparedWithItsLaunch) {
   for (const bool fits : {true, false}) {
     fake_cuda::Machine machine;
@@ -299,7 +299,7 @@ class CudaWalk : public CudaFaults {
     return Status::Ok();
   }
 
-  // `stride`: of the calls, every so manyth.
+  // Fails every `stride`-th call in turn.
   void Walk(const char* what, PlanData* data, Span<const uint8_t> weights, const OpRegistry* ops,
             uint64_t stride) {
     FakeGpu gpu(data);

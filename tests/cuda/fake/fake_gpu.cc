@@ -29,8 +29,9 @@ FakeGpu::FakeGpu(PlanData* plan, const char* architecture, uint32_t alignment) :
     binaries_.push_back({entries_.back(), 1});
     assumes_.emplace_back(alignment == 0 ? 0u : plan->kernels[k].num_params, alignment);
     binaries_.back().assumes = assumes_.back();
-    std::vector<size_t> params(plan->kernels[k].num_params + 1u, 8);  // and where faults go
-    params.push_back(4);                                              // and the step
+    std::vector<size_t> params(plan->kernels[k].num_params + 1u,
+                               8);  // one more: the address that faults are written to
+    params.push_back(4);            // the step's number
     fake_cuda::SetKernel(entries_.back(),
                          {params, [this, k](const std::vector<uint64_t>& values) { return Run(k, values); }});
   }

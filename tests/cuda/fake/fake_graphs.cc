@@ -110,7 +110,7 @@ RONDO_FAKE_API Error cuGraphDestroy(GraphHandle graph) {
   delete reinterpret_cast<rondo::fake_cuda::Graph*>(graph);
   return 0;
 }
-// The values of parameters of these sizes, each from a place that is a multiple of what any has.
+// The values of parameters with these sizes, each at a suitably aligned offset.
 struct Values {
   std::vector<size_t> at;
   std::vector<uint64_t> words;

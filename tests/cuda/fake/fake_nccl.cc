@@ -16,10 +16,10 @@ namespace {
 using rondo::nccl::Result_t;
 using Stream = rondo::nccl::Stream;
 
-constexpr int kFloat = 7;                             // ncclFloat32: the only type that is added here
+constexpr int kFloat = 7;                             // ncclFloat32, the only type that this library adds
 constexpr Result_t kInternal = 3, kInvalidUsage = 5;  // ncclInternalError, ncclInvalidUsage
 
-// One collective of a run: the ranks that have come, and whether it is done.
+// One collective of a run: the ranks that have arrived, and whether it is done.
 struct Meeting {
   std::vector<const void*> from;
   std::vector<void*> to;
@@ -27,7 +27,7 @@ struct Meeting {
   bool done = false;
 };
 
-// What one rank sends to, or takes from, another.
+// One send to, or receive from, another rank.
 struct Post {
   const void* from = nullptr;
   void* to = nullptr;
@@ -37,9 +37,10 @@ struct Post {
 
 struct Group {
   size_t ranks = 0, members = 0;
-  std::vector<int> gpus;                                                // of the members so far
-  Result_t connected = 0;                                               // of all
-  std::map<std::pair<size_t, size_t>, std::vector<Post>> sent, wanted;  // by sender and taker, to be met
+  std::vector<int> gpus;   // of the members that have joined
+  Result_t connected = 0;  // the result for all members
+  std::map<std::pair<size_t, size_t>, std::vector<Post>> sent,
+      wanted;  // by sender and receiver; each send meets a receive
   bool aborted = false;
   std::vector<uint64_t> next;      // by rank: its next meeting
   std::vector<uint64_t> enqueued;  // by rank: collectives so far
@@ -49,15 +50,15 @@ struct Group {
 struct Member {
   std::shared_ptr<Group> group;
   size_t rank = 0;
-  Result_t failed = 0;  // what its state says
-  uint32_t late = 0;    // how often it is still in progress
+  Result_t failed = 0;  // the error in its state
+  uint32_t late = 0;    // how many more queries find it in progress
   bool connected = false;
-  uint64_t awaits = 0;  // so many collectives of every rank, before the last call of this one is through
-  uint32_t asked = 0;   // how often in vain
+  uint64_t awaits = 0;  // the last call completes once every rank has enqueued this many collectives
+  uint32_t asked = 0;   // queries so far that found it in progress
 };
 
-// NCCL may need all ranks for a collective to be enqueued at all: to connect them, for one. Here it always
-// does. Who waits for a rank that never comes fails after so many looks.
+// NCCL may need all ranks before it can enqueue a collective, for example to connect them. This library
+// always does. A caller that waits for a missing rank fails after this many queries.
 constexpr uint32_t kPatience = 20'000'000;
 
 enum class Op { kAllReduce, kAllGather, kReduceScatter, kBroadcast };
@@ -72,7 +73,7 @@ bool armed = false, at_once = true;
 uint64_t fail_at = 0;
 rondo::fake_nccl::Count count;
 
-// Counts one call that can fail: whether it does. With the mutex held.
+// Counts one call that can fail, and returns whether it fails. The caller holds the mutex.
 bool Fails(const char* name) {
   if (!armed || count.calls++ != fail_at) return false;
   count.fired = true;
@@ -80,7 +81,7 @@ bool Fails(const char* name) {
   return true;
 }
 
-// The same for a call of a rank's: its result, with what its state will say.
+// The same for a call on a rank. Returns its result, and sets what its state will report.
 Result_t Point(const char* name, Member* member) {
   member->late = member->connected ? library.late_enqueueing : library.late_connecting;
   member->connected = true;
@@ -89,7 +90,7 @@ Result_t Point(const char* name, Member* member) {
   return at_once ? kInternal : rondo::nccl::kInProgress;
 }
 
-// Whether ranks may share a GPU: looked up once, as NCCL does.
+// Whether ranks may share a GPU. Like NCCL, it looks this up once.
 bool MayShare() {
   static const bool may = [] {
     const char* text = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
@@ -98,7 +99,7 @@ bool MayShare() {
   return may;
 }
 
-// What connecting the group comes to, once all have come.
+// The result of connecting the group, once all ranks have come.
 Result_t Connect(const Group& group) {
   if (group.ranks < 2) return 0;
   const bool may = MayShare();
@@ -124,7 +125,8 @@ void Sum(const Meeting& m, size_t first, size_t count, float* to) {
 
 void Do(const Meeting& m, Op op, size_t count, size_t bytes) {
   const size_t ranks = m.from.size();
-  std::vector<std::vector<uint8_t>> results(ranks);  // first all, then written: it may be in place
+  std::vector<std::vector<uint8_t>> results(
+      ranks);  // computed before anything is written: the collective may be in place
   for (size_t rank = 0; rank < ranks; ++rank) {
     std::vector<uint8_t>& result = results[rank];
     result.resize(op == Op::kAllGather ? bytes * ranks : bytes);
@@ -142,15 +144,15 @@ void Do(const Meeting& m, Op op, size_t count, size_t bytes) {
 
 size_t BytesOf(size_t count, int type) { return count * (type == kFloat ? sizeof(float) : 1); }
 
-// Whether all ranks have enqueued what this one has. With the mutex held.
+// Whether all ranks have enqueued what this one has. The caller holds the mutex.
 bool HaveCome(const Member& member) {
   const std::vector<uint64_t>& all = member.group->enqueued;
   return member.group->aborted || *std::min_element(all.begin(), all.end()) >= member.awaits;
 }
 
-thread_local int depth = 0;  // of ncclGroupStart
+thread_local int depth = 0;  // nesting of ncclGroupStart
 
-// Each time it runs in a stream, it is the rank's next meeting.
+// Adds a collective to a stream. Each time it runs, it takes part in the rank's next meeting.
 Result_t Add(Op op, const char* name, const void* from, void* to, size_t count, int type,
              rondo::nccl::Comm comm, Stream stream) {
   Member* member = ToMember(comm);
@@ -194,12 +196,12 @@ Result_t Add(Op op, const char* name, const void* from, void* to, size_t count, 
   return error == 0 ? result : 1;  // ncclUnhandledCudaError
 }
 
-// Sends and takes of one rank that a thread has put between ncclGroupStart and ncclGroupEnd: they go on
-// together, once the group has ended.
+// Sends and receives of one rank that a thread has put between ncclGroupStart and ncclGroupEnd. They run
+// together once the group has ended.
 struct Exchange {
   rondo::nccl::Comm comm = nullptr;
-  std::vector<std::pair<size_t, Post>> sends, takes;  // with the other rank
-  bool ended = false, dropped = false;                // dropped: it does nothing
+  std::vector<std::pair<size_t, Post>> sends, takes;  // each with the other rank
+  bool ended = false, dropped = false;                // dropped: it has no effect
 };
 thread_local std::vector<std::shared_ptr<Exchange>> exchanges;
 
@@ -214,7 +216,8 @@ void Meet(Group* group, const std::pair<size_t, size_t>& pair) {
   }
 }
 
-// Each time it runs in a stream, its sends and takes are posted once, and it is over when all have met.
+// Adds an exchange to a stream. Each time it runs, it posts its sends and receives once, and ends when all
+// have met their counterpart.
 Result_t AddExchange(const std::shared_ptr<Exchange>& posts, Stream stream) {
   const std::shared_ptr<Group> group = ToMember(posts->comm)->group;
   const size_t rank = ToMember(posts->comm)->rank;
@@ -243,7 +246,7 @@ Result_t AddExchange(const std::shared_ptr<Exchange>& posts, Stream stream) {
   return error == 0 ? 0 : 1;  // ncclUnhandledCudaError
 }
 
-// Ends the group of this thread's sends and takes, or drops them.
+// Ends the group of this thread's sends and receives, or drops them.
 void EndExchanges(bool drop) {
   {
     std::lock_guard<std::mutex> lock(mutex);

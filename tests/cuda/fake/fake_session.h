@@ -16,7 +16,7 @@ struct FakeSession {
   FakeSession(const FakeSession&) = delete;
   ~FakeSession() { Close(); }
 
-  // `data` and `weights` must outlive it.
+  // `data` and `weights` must outlive this object.
   Status Open(const PlanData& data, Span<const uint8_t> weights, const OpRegistry* ops = nullptr,
               int count = 1, Span<const uint32_t> devices = {}) {
     CudaOptions options;

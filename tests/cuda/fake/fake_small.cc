@@ -14,7 +14,7 @@
 namespace rondo {
 namespace {
 
-using namespace small;  // NOLINT: its kernels are made here
+using namespace small;  // NOLINT: this file defines its kernels
 
 constexpr u32 kThreads = 3;
 constexpr const char* kNames[] = {"rondo_small_one_shot",       "rondo_small_two_shot",
@@ -26,8 +26,8 @@ constexpr const char* kRanks[] = {"2", "4", "8"};
 std::atomic<uint64_t> ended{0}, norms{0};
 std::atomic<bool> all_late{false};
 
-// A kernel is tried again from its beginning until all that it waits for has come: what it sends is the same
-// each time, and what it writes beside waits until then.
+// A kernel is retried from its beginning until everything that it waits for has arrived. Its sends are the
+// same each time. Other writes are kept until it succeeds.
 struct Machine {
   std::vector<std::pair<char*, u64>> written;
   bool missing = false;
@@ -59,7 +59,7 @@ T Take(const std::vector<uint64_t>& words, size_t first) {
   return value;
 }
 
-// `body(machine, group, call, epoch)` does it for all threads.
+// `body(machine, group, call, epoch)` does the work of all threads.
 template <typename Body>
 int Run(const std::vector<uint64_t>& words, Body body) {
   const auto group = Take<Group>(words, 0);

@@ -36,7 +36,7 @@ Error Point(const char* name) {
   if (!w.armed || w.count.calls++ != w.fail) return 0;
   w.count.fired = true;
   w.count.failed = name;
-  if (w.error >= 700 && w.error < 800) {  // of kernels
+  if (w.error >= 700 && w.error < 800) {  // errors of kernels
     for (Context& context : w.contexts) context.lost = w.error;
   }
   return w.error;
@@ -48,7 +48,7 @@ Error ContextPoint(const char* name) {
   return current.back()->lost;
 }
 
-// Whether an earlier stream has work left in a queue that this one uses, too.
+// Whether an earlier stream still has work in a queue that this stream also uses.
 static bool IsBehindAnother(const Stream& stream) {
   const uint64_t queues = W().machine.queues;
   if (queues == 0) return false;
@@ -76,7 +76,8 @@ void Drain() {
         stream->queue.pop_front();
         moved = true;
         if (error == 0) continue;
-        for (Context& other : w.contexts) other.lost = error;  // as CUDA does: the process is spoiled
+        for (Context& other : w.contexts)
+          other.lost = error;  // as in CUDA, the whole process loses its contexts
       }
     }
     if (moved) w.changed.notify_all();

@@ -33,7 +33,7 @@ void Write(const PlanData& plan, const std::string& path) {
   ASSERT_TRUE(written.ok()) << written.message();
 }
 
-// Of a plan for more GPUs than there are.
+// For a plan with more GPUs than the machine has.
 TEST(CudaMachines, NameTheListThatWouldDo) {
   Layers layers(4, 1, 64);
   PlanData data = layers.mesh.data;
@@ -46,7 +46,7 @@ TEST(CudaMachines, NameTheListThatWouldDo) {
                 .find("the plan needs 4 GPUs; this machine has 1 (--devices 0,0,0,0 has several"),
             std::string::npos);
   EXPECT_NE(Bench("devices=3", path).find("(--devices 0,1,2,0 has"), std::string::npos);
-  // Kernels of the fake's are in this process alone: the devices are not what is wrong.
+  // The command has no fake kernels, so the run fails there; but the devices are accepted.
   EXPECT_NE(Bench("devices=1", path + " --devices 0,0,0,0").find("as the fake was asked (500)"),
             std::string::npos);
   EXPECT_NE(Bench("devices=1", path + " --devices 0,0,0,1").find("device 1 asked for; driver \"cuda\" has 1"),

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kRows = 4, kColumns = 16, kDepth = 8;
 
-// Small numbers, some below zero.
+// Small numbers, some of them negative.
 std::vector<float> Numbers(int64_t count, int seed) {
   std::vector<float> numbers;
   for (int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<float>((i * 7 + seed) % 11 - 5) / 4);
@@ -58,7 +58,7 @@ class ProductsOnCuda : public testing::Test {
     SealBinaries(&sample_.data, sample_.arena);
     return s_.Open(sample_.data, weights_);
   }
-  // Of the library, once it is open.
+  // The library's counts; null until it is open.
   static fake_cublaslt::Counts* counts() {
     void* library = dlopen(RONDO_FAKE_CUBLASLT_FOLDER "/libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
     if (library == nullptr) return nullptr;
@@ -99,7 +99,7 @@ class ProductsOnCuda : public testing::Test {
 TEST_F(ProductsOnCuda, GiveWhatTheContractSaysFromGraphsAndStepByStep) {
   const Status opened = Open();
   ASSERT_TRUE(opened.ok()) << opened.message();
-  EXPECT_EQ(counts()->matmuls, 0);  // captured, to have it loaded, but not run
+  EXPECT_EQ(counts()->matmuls, 0);  // the capture loads it, but does not run it
   for (int seed = 0; seed < 3; ++seed) {
     ExpectRight(false, seed);
     ExpectRight(true, seed);
@@ -110,7 +110,7 @@ TEST_F(ProductsOnCuda, GiveWhatTheContractSaysFromGraphsAndStepByStep) {
 }
 
 TEST_F(ProductsOnCuda, TakeTheAlgorithmThatThePlanNames) {
-  Matmul().algorithm = 1;  // of two kernels, with scratch
+  Matmul().algorithm = 1;  // launches two kernels, with scratch
   const Status opened = Open();
   ASSERT_TRUE(opened.ok()) << opened.message();
   ExpectRight(false, 1);
@@ -119,7 +119,7 @@ TEST_F(ProductsOnCuda, TakeTheAlgorithmThatThePlanNames) {
 }
 
 TEST_F(ProductsOnCuda, HaveNoAlgorithmThatWantsMoreScratchThanThePlanGives) {
-  Matmul().algorithm = 2;  // of 64 KiB
+  Matmul().algorithm = 2;  // 64 KiB of scratch
   const Status opened = Open();
   EXPECT_EQ(opened.code(), Code::kUnsupported);
   EXPECT_SAYS(opened, "Gemm \"mm\"");
@@ -128,7 +128,7 @@ TEST_F(ProductsOnCuda, HaveNoAlgorithmThatWantsMoreScratchThanThePlanGives) {
   EXPECT_SAYS(opened, "--matmuls generated");
 }
 
-// Every call of the driver that can fail, once.
+// Fails each call of the driver that can fail, once.
 TEST_F(ProductsOnCuda, AFailureAnywhereLeavesNothingBehind) {
   constexpr int kOutOfMemory = 2;
   bool in_library = false;

@@ -1,5 +1,5 @@
-// The measurements and the fit of tools/bench/device_memory: for a device whose modules and graphs take known
-// amounts it finds these, and plans' statements by them are within 1 % or 4 MiB.
+// The measurement and the fit of tools/bench/device_memory. For a device whose modules and graphs take known
+// amounts it finds these amounts, and plans' statements by them are within 1 % or 4 MiB.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -80,7 +80,7 @@ TEST_F(MeasuredMemory, IsWhatTheDeviceTakesAndTheFitFindsIt) {
       EXPECT_TRUE(error.good()) << plan.name << ", " << error.sessions << ": " << error.stated << ", "
                                 << error.taken;
   }
-  // Without graphs, 24 sessions of many nodes are stated too low.
+  // If graphs are left out, the statement for 24 sessions with many nodes is too low.
   EXPECT_FALSE(ErrorsOf(plans_[1], start).back().good());
   EXPECT_NE(StageTable(plans_[1], start).find("beyond 1 % and 4 MiB"), std::string::npos);
   EXPECT_NE(RatesText(fitted).find(".graph_node = " + std::to_string(fitted.graph_node)), std::string::npos);
@@ -101,7 +101,8 @@ TEST_F(MeasuredMemory, IsReadAsItWasWritten) {
   }
 }
 
-// The rates of machine code (by bytes and by codes), of cuBLASLt and of CUDA's start are those put in.
+// The fit finds the rates of machine code (by bytes and by codes), of cuBLASLt and of CUDA's start that the
+// plans were made with.
 TEST(FittedRates, AreThoseThatPlansFollow) {
   const DeviceMemoryRates rates = {.code_kibibyte = 900,
                                    .code = 40 << 10,

@@ -29,7 +29,7 @@ class MemoryWalk : public testing::Test {
     if (!MallocIsCounted()) skip_ = true;
   }
 
-  // Calls `step` again and again, failing the next allocation each time, until it meets no more.
+  // Calls `step` repeatedly; each call fails a later allocation, until no allocation is left to fail.
   void Walk(
       const char* what, uint64_t least, const std::function<Status()>& step,
       const std::function<void()>& after = [] {}) {

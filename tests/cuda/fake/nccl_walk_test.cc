@@ -23,7 +23,7 @@ constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce,     CollectiveOp::kAl
                                  CollectiveOp::kReduceScatter, CollectiveOp::kBroadcast,
                                  CollectiveOp::kSend,          CollectiveOp::kAllToAll};
 
-// One of each op, from an input of each rank to an output of its own.
+// One collective of each op, from an input to an output on each rank.
 void MakeEveryOp(MeshPlan* mesh) {
   for (CollectiveOp op : kOps)
     mesh->AddSyncPoint(op, DType::kF32, kElements * 4, 0, mesh->AllDevices(), Name(op));
@@ -44,7 +44,7 @@ void MakeEveryOp(MeshPlan* mesh) {
   mesh->Finish();
 }
 
-// A driver, a session, a run of its graphs and one step by step, and the end of it all.
+// Makes a driver and a session, runs once by graphs and once step by step, and destroys everything.
 Status Life(const PlanData& data, const std::vector<uint32_t>& devices) {
   FakeSession session;
   RONDO_RETURN_IF_ERROR(session.Open(data, {}, nullptr, 1, devices));

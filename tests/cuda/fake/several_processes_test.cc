@@ -86,7 +86,7 @@ TEST_F(TwoProcesses, OneThatDoesNotComeIsNamedWhileItIsWaitedFor) {
     Own own;
     const Status opened = own.Open(data, self, self.rank() % 2);
     ASSERT_TRUE(opened.ok()) << opened.message();
-    if (self.rank() == 1) return;  // it ends instead of running
+    if (self.rank() == 1) return;  // this process ends instead of running
     const auto start = std::chrono::steady_clock::now();
     std::vector<float> out(64);
     Output output = layers.outputs[0];
@@ -98,7 +98,8 @@ TEST_F(TwoProcesses, OneThatDoesNotComeIsNamedWhileItIsWaitedFor) {
   });
 }
 
-// Runs that each process begins in another order, from threads of their own, say: sessions are never mixed.
+// The processes begin runs of two sessions in different orders, as threads may do. The sessions are never
+// mixed up.
 TEST_F(TwoProcesses, SessionsInAnotherOrderAreReportedInTheWatchdogsTime) {
   Layers layers(2, 2, 64), other(2, 2, 64, false, 9);
   PlanData data = layers.mesh.data;
@@ -125,7 +126,7 @@ TEST_F(TwoProcesses, SessionsInAnotherOrderAreReportedInTheWatchdogsTime) {
   });
 }
 
-// Two ranks of different processes on one GPU, and a library or environment that does not allow it.
+// Two ranks of different processes on one GPU, with a library or environment that does not allow it.
 TEST_F(TwoProcesses, OnOneGpuAreAskedForWhatThatTakes) {
   Layers layers(2, 1, 64);
   PlanData data = layers.mesh.data;

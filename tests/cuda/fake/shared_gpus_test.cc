@@ -23,7 +23,7 @@ constexpr char kShare[] = "NCCL_MULTI_RANK_GPU_ENABLE";
 class SharedGpus : public testing::Test {
  protected:
   SharedGpus() {
-    fake_cuda::Heal();  // of what tests before it have done
+    fake_cuda::Heal();  // earlier tests may have ended contexts
     fake_cuda::SetMachine({});
     fake_nccl::SetLibrary({});
   }
@@ -64,15 +64,15 @@ TEST_F(SharedGpus, GiveTheSameBitsAsDevicesOfTheirOwn) {
   }
 }
 
-// A GPU has few queues, which its ranks' streams share: what waits there may keep a rank from beginning that
-// others wait for.
+// A GPU has few queues, which its ranks' streams share. Waiting work in a queue may block a rank that others
+// wait for.
 TEST_F(SharedGpus, NothingIsQueuedBehindAGraph) {
   ASSERT_TRUE(Open(4, {0, 0, 0, 0}).ok());
   layers_->ExpectRight(&session_.sessions[0]);
   uint64_t before = fake_cuda::CountQueued();
   for (int run = 0; run < 3; ++run) layers_->ExpectRight(&session_.sessions[0]);
   EXPECT_EQ(fake_cuda::CountQueued(), before);
-  ASSERT_TRUE(Open(2, {0, 1}).ok());  // each on its own: nothing need be waited for
+  ASSERT_TRUE(Open(2, {0, 1}).ok());  // each rank has its own GPU, so nothing must wait
   before = fake_cuda::CountQueued();
   layers_->ExpectRight(&session_.sessions[0]);
   EXPECT_GT(fake_cuda::CountQueued(), before);
@@ -98,10 +98,10 @@ TEST_F(SharedGpus, TwoSessionsFromTwoThreads) {
   });
   for (int run = 0; run < 100; ++run) layers_->ExpectRight(&session_.sessions[0]);
   thread.join();
-  EXPECT_EQ(fake_nccl::HeldRanks(), 4);  // one communicator for both sessions, and for both of each plan
+  EXPECT_EQ(fake_nccl::HeldRanks(), 4);  // both sessions share the communicators
 }
 
-// Two branches of each rank's graph would have none left for some of them.
+// With two branches in each rank's graph, some ranks would have no queue left.
 TEST_F(SharedGpus, EightRanksOfSeveralSessionsNeedAQueueEach) {
   fake_cuda::Machine machine;
   machine.queues = 15;
@@ -121,7 +121,8 @@ TEST_F(SharedGpus, EightRanksOfSeveralSessionsNeedAQueueEach) {
   thread.join();
 }
 
-// Memory comes and goes, and code is loaded, when no rank waits for another: CUDA may hang otherwise.
+// Memory is allocated and freed, and code loaded, only while no rank waits for another. CUDA may hang
+// otherwise.
 TEST_F(SharedGpus, SessionsThatComeAndGoHoldNoRankUp) {
   for (const std::vector<uint32_t>& devices : {std::vector<uint32_t>{0, 0, 0, 0}, {0, 1, 0, 1}}) {
     ASSERT_TRUE(Open(4, devices).ok());
@@ -145,7 +146,7 @@ TEST_F(SharedGpus, SessionsThatComeAndGoHoldNoRankUp) {
   }
 }
 
-// Devices 0 and 1 meet on a communicator of theirs, 2 and 3 on another, and all four on a third.
+// Devices 0 and 1 share one communicator, 2 and 3 another, and all four a third.
 TEST_F(SharedGpus, GroupsOfOneGpuAreToldApart) {
   constexpr int64_t kElements = 64;
   constexpr uint64_t kBytes = kElements * 4;
@@ -212,7 +213,7 @@ TEST_F(SharedGpus, TakeANewerNccl) {
   EXPECT_TRUE(opened.ok()) << opened.message();
 }
 
-// Without the variable NCCL would crash, and so does the fake.
+// Without the environment variable NCCL would crash, and so does the fake.
 TEST_F(SharedGpus, AskTheEnvironmentBeforeNccl) {
   const char* was = std::getenv(kShare);
   for (const char* value : {static_cast<const char*>(nullptr), "0", "no"}) {

@@ -38,7 +38,7 @@ TEST(ChooseSmall, BySizeAndRanks) {
     EXPECT_EQ(automatic(CollectiveOp::kReduceScatter, 4 << 10, ranks), SmallKernel::kReduceScatter);
   }
   EXPECT_EQ(automatic(CollectiveOp::kAllReduce, 256 << 10, 8), SmallKernel::kTwoShot);
-  // Once NCCL is quicker, it stays so.
+  // From the size on at which NCCL is faster, it stays faster.
   for (size_t ranks : {2, 4, 8}) {
     bool small = true;
     for (uint64_t bytes = 64; bytes <= 64 << 20; bytes *= 2) {
@@ -49,7 +49,7 @@ TEST(ChooseSmall, BySizeAndRanks) {
   }
 }
 
-// As measured (tools/bench/results/peer-collectives.md).
+// By the measurements in tools/bench/results/peer-collectives.md.
 TEST(ChooseSmall, ByHowManyRanksShareAGpu) {
   struct Case {
     uint64_t kib;
@@ -86,12 +86,12 @@ TEST(ChooseSmall, AsMeasuredWhereItWas) {
   EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 1 << 20, 2));
   EXPECT_FALSE(automatic(CollectiveOp::kAllReduce, (1 << 20) + 16, 2));
   EXPECT_FALSE(automatic(CollectiveOp::kAllReduce, 4 << 10, 4));
-  // Of others, and among ranks of one GPU, as estimated.
+  // Other cases, and ranks that share a GPU, go by the estimate.
   EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 4 << 10, 8));
   EXPECT_TRUE(automatic(CollectiveOp::kAllGather, 4 << 10, 4));
   EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 4 << 10, 4, 4));
   EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 2 << 20, 2, 2));
-  // What is asked for comes first.
+  // An explicit choice comes before measurements.
   EXPECT_NE(ChooseSmall(CollectiveKernels::kSmall, Point(CollectiveOp::kAllReduce, 4 << 10, 4), 1, measured),
             SmallKernel::kNone);
   EXPECT_EQ(ChooseSmall(CollectiveKernels::kNccl, Point(CollectiveOp::kAllReduce, 4 << 10, 2), 1, measured),
@@ -106,7 +106,8 @@ TEST(ChooseSmall, WhatIsAskedForAndCanBe) {
   EXPECT_EQ(asked(CollectiveKernels::kNccl, Point(CollectiveOp::kAllReduce, 64, 2)), SmallKernel::kNone);
   EXPECT_EQ(asked(CollectiveKernels::kAuto, large), SmallKernel::kNone);
   EXPECT_NE(asked(CollectiveKernels::kSmall, large), SmallKernel::kNone);
-  // Nobody knows that all have begun where one has nothing to add.
+  // 9 packs do not give each of 8 ranks a part. A rank without a part could not know that all have begun, so
+  // one shot is used.
   EXPECT_EQ(asked(CollectiveKernels::kSmall, Point(CollectiveOp::kAllReduce, 72, 8)), SmallKernel::kOneShot);
   for (const SyncPoint& never :
        {Point(CollectiveOp::kAllReduce, 64, 2, DType::kI32),
@@ -188,12 +189,12 @@ TEST_F(SmallCollectives, GpusThatDoNotReachEachOtherHaveNccl) {
     const uint64_t before = CountSmallCollectives();
     layers_->ExpectRight(&session_.sessions[0]);
     EXPECT_EQ(CountSmallCollectives(), before);
-    EXPECT_TRUE(Open(2, {0, 0}).ok());  // one GPU reaches itself
+    EXPECT_TRUE(Open(2, {0, 0}).ok());  // a GPU can access its own memory
     EXPECT_EQ(fake_nccl::HeldRanks(), 0);
   }
 }
 
-// What NCCL would do sooner by estimate, where it cannot have both ranks on a GPU.
+// By estimate NCCL would be faster, but this NCCL cannot have both ranks on one GPU.
 TEST_F(SmallCollectives, WhereNcclCannotBeHadTheyDoAllTheyCan) {
   constexpr int64_t kElements = 5 << 18;  // 5 MiB
   session_.collectives = CollectiveKernels::kAuto;
@@ -223,7 +224,7 @@ TEST_F(SmallCollectives, OneThatWaitsTooLongFailsTheRunAndSaysForWhom) {
   layers_->ExpectRight(&*again);
 }
 
-// Every call that can fail while a session is made and used, failing once.
+// Fails each call that can fail while a session is made and used, once.
 TEST_F(SmallCollectives, EveryCallThatFailsIsAnErrorAndLeavesNothing) {
   for (uint64_t fail = 0;; ++fail) {
     fake_cuda::Heal();

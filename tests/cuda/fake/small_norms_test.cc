@@ -28,10 +28,11 @@ class SmallNorms : public testing::Test {
     weights_ = AssembleWeights(compiled_);
   }
 
-  // How a run is made.
+  // How to run.
   enum class Way { kGraphs, kStepwise, kTimedSteps };
 
-  // What a run through `kernels` gives, and how many of its all-reduces went on with a norm.
+  // The outputs of two runs with collectives by `kernels`. `norms` gets the number of all-reduces that also
+  // computed a norm.
   std::vector<float> Run(CollectiveKernels kernels, uint32_t alignment, Way way, uint64_t* norms) {
     PlanData data = compiled_.plan;
     const FakeGpu gpu(&data, "sm_90", alignment);
@@ -100,7 +101,7 @@ TEST_F(SmallNorms, StayWithKernelsWhoseTextAddsUpOtherwise) {
   EXPECT_EQ(norms, 0u);
 }
 
-// No other step may be between the two.
+// Step by step, or if steps are timed, something comes between all-reduce and norm, so they are not fused.
 TEST_F(SmallNorms, AreStepsOfTheirOwnWithoutGraphsAndWhereStepsAreTimed) {
   uint64_t norms = 0;
   const std::vector<float> graphs = Run(CollectiveKernels::kFused, 16, Way::kGraphs, &norms);

@@ -23,7 +23,7 @@ Bytes Pattern(size_t size, uint32_t seed) {
   return Bytes(first, first + size);
 }
 
-// A stream, and blocks of device memory that tensors go to and come back from.
+// A stream, and blocks of device memory for tensors that are copied in and out.
 class Copier {
  public:
   Copier(Device* device, const std::vector<size_t>& sizes) : device_(device), sizes_(sizes) {
@@ -38,7 +38,7 @@ class Copier {
   Copier& operator=(const Copier&) = delete;
 
   Stream* stream() const { return stream_; }
-  // What the tensors come to.
+  // What copies of these tensors need.
   CopyNeeds Needs() const {
     CopyNeeds needs;
     for (size_t size : sizes_) needs.in += (size + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
@@ -61,7 +61,7 @@ class Copier {
     uint32_t step = 0;
     return device_->Synchronize(stream_, &step);
   }
-  // In and out again, with sources that are gone before anybody waits.
+  // Copies tensors in and out again. The sources are freed before anybody waits.
   Status RoundTrip(uint32_t seed, std::vector<Bytes>* back) {
     back->clear();
     std::vector<Bytes> sent;
@@ -99,7 +99,7 @@ class StagingTest : public testing::Test {
     DestroyCudaDriver(driver_);
     EXPECT_EQ(fake_cuda::Held(), fake_cuda::Balance());
   }
-  // Tensors of `sizes` go in and out a few times, all of them by page-locked memory.
+  // Copies tensors of `sizes` in and out a few times; all copies go through page-locked memory.
   void ExpectStaged(const std::vector<size_t>& sizes, const CopyNeeds& needs) {
     Copier copier(device_, sizes);
     ASSERT_TRUE(device_->ReserveStaging(copier.stream(), needs).ok());
@@ -164,8 +164,8 @@ TEST_F(StagingTest, WithoutItOrdinaryMemoryIsCopiedByTheDriver) {
   EXPECT_EQ(CountHostCopies().ordinary, before + 2);
 }
 
-// The fake reads page-locked memory when a thread waits: bytes written until then arrive, so the copy read
-// that memory and no other.
+// The fake reads page-locked memory only when a thread waits. Bytes written until then arrive, which shows
+// that the copy reads this memory directly.
 TEST_F(StagingTest, PageLockedMemoryIsCopiedAsItLies) {
   constexpr size_t kBytes = 3 << 20;
   auto* of = static_cast<cuda::CudaDevice*>(device_);
@@ -207,8 +207,8 @@ TEST_F(StagingTest, WhatIsCopiedInAfterOutputsKeepsItsOrder) {
   EXPECT_EQ(again, second);
 }
 
-// Whichever call fails: once the waiting call has returned, the caller's memory is not touched any more, and
-// nothing stays behind.
+// Whichever call fails, the caller's memory is not touched once the waiting call has returned, and nothing is
+// left allocated.
 TEST_F(StagingTest, EveryFailingCallIsToldAndNothingStays) {
   bool fired = true;
   for (uint64_t fail = 0; fired && fail < 1000; ++fail) {
@@ -261,7 +261,7 @@ TEST_F(StagingTest, ManyStreamsCopyAtOnce) {
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
 }
 
-// Two pieces of every tensor are in the team's hands at once; callers that find it busy come again.
+// The team copies two pieces of each tensor at once. Callers that find it busy try again.
 TEST(CopyTeamTest, CopiesWhateverTheNumberOfHelpersAndCallers) {
   static int left;
   for (int helpers : {0, 1, 3}) {
@@ -295,7 +295,7 @@ TEST(CopyTeamTest, CopiesWhateverTheNumberOfHelpersAndCallers) {
             }
             team->End();
           }
-          std::this_thread::sleep_for(std::chrono::milliseconds(1));  // helpers fall asleep
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));  // lets helpers fall asleep
         }
       });
     }

@@ -53,7 +53,7 @@ TEST(CudaTrace, HasEachPartitionWithItsReasonAndEachStepWithItsTime) {
   s.Close();
 }
 
-// Two collectives in flight at once, each with what runs between its start and its wait on its own device.
+// Two collectives in flight at once. Each lists what runs between its start and its wait on its device.
 TEST(Traces, HaveCollectivesWithWhatRunsBeside) {
   std::vector<Step> steps(8);
   const std::pair<StepKind, uint32_t> order[] = {
@@ -85,7 +85,7 @@ TEST(Traces, HaveCollectivesWithWhatRunsBeside) {
     EXPECT_EQ(found[c].beside, beside[c]);
     EXPECT_EQ(found[c].waited, waited[c]);
   }
-  // Both together: 100 to 121, of which the launches at 101 and 106 run beside.
+  // The two together last from 100 to 121; the launches at 101 and 106 overlap them.
   const std::vector<tools::DeviceOverlap> of = tools::OverlapOf(plan, replay);
   ASSERT_EQ(of.size(), 1u);
   EXPECT_EQ(of[0].collectives, 2u);
