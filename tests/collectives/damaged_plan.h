@@ -38,7 +38,7 @@ inline Step& StepAt(MeshPlan& plan, uint32_t device, uint32_t i) {
   return Edit(plan.program().steps, device * 2 * kPoints + i);
 }
 
-// Gives the last sync point's steps on one device a SyncPoint of their own, made from the last, after it.
+// Gives the last sync point's steps on one device their own SyncPoint: a changed copy, added after the last.
 inline void Replace(MeshPlan& plan, uint32_t device, const std::function<void(SyncPoint*)>& change) {
   std::vector<SyncPoint> points(plan.program().sync_points.begin(), plan.program().sync_points.end());
   points.push_back(points.back());
@@ -50,9 +50,9 @@ inline void Replace(MeshPlan& plan, uint32_t device, const std::function<void(Sy
 struct Damage {
   const char* name;
   void (*apply)(MeshPlan& plan, uint32_t device);
-  uint32_t sync_point;  // that the error names
+  uint32_t sync_point;  // the error names it
   uint32_t source;
-  const char* text;  // that the error contains
+  const char* text;  // the error contains it
 };
 
 inline const Damage kDamages[] = {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kDevices[] = {0, 1};
 
-// Two devices, a stream and 64 bytes of each, and the Collectives of a program of two sync points of one
+// Two devices, each with a stream and 64 bytes, and the Collectives of a program with two sync points on one
 // communicator.
 class DriverTest : public testing::Test {
  protected:
@@ -70,7 +70,7 @@ class DriverTest : public testing::Test {
     const uint32_t d = part.rank;
     ASSERT_TRUE(devices_[d]->StartCollective(part, memory_[d], memory_[d] + 32, streams_[d]).ok());
   }
-  // Waits for it, and returns what Synchronize says.
+  // Waits for the collective, and returns the status of Synchronize.
   Status Wait(const CollectivePart& part, uint32_t* step = nullptr) {
     uint32_t failed = kNone;
     EXPECT_TRUE(devices_[part.rank]->WaitCollective(part, streams_[part.rank]).ok());
@@ -87,7 +87,7 @@ class DriverTest : public testing::Test {
   Collectives* collectives_ = nullptr;
 };
 
-// Sync point 1 comes second on its communicator: a rank that leaves out the first meets the wrong one.
+// Sync point 1 comes second on its communicator. A rank that leaves out the first one meets the wrong one.
 TEST_F(DriverTest, ADroppedCollectiveIsAnErrorAndNoHang) {
   Start(Part(0, 0));
   Start(Part(1, 1));

@@ -14,7 +14,7 @@ bool Contains(const Status& status, const std::string& text) {
   return std::string(status.message()).find(text) != std::string::npos;
 }
 
-// The error, the device that it names, and the sessions that go on.
+// Checks the error, the device that it names, and that other sessions go on.
 TEST(FailureTest, OneFailedRankNamesItselfAndEndsTheOthers) {
   for (uint32_t device = 0; device < 3; ++device) {
     for (uint64_t nth : {0u, 1u, 3u}) {
@@ -27,7 +27,7 @@ TEST(FailureTest, OneFailedRankNamesItselfAndEndsTheOthers) {
       bool right = false;
       Status status = layers.Run(&session, &right);
       EXPECT_EQ(status.code(), Code::kInternal);
-      // The streams of a device are in no order: either of a layer's two collectives may be posted first.
+      // A device's streams have no order, so either of a layer's two collectives may be posted first.
       EXPECT_TRUE(Contains(status, "device " + std::to_string(device) + ", sync point ")) << status.message();
       EXPECT_TRUE(Contains(status, "program \"mesh\", step ")) << status.message();
       EXPECT_TRUE(Contains(status, nth == 0 ? "sum0" : nth == 1 ? "side0" : "side1")) << status.message();
@@ -41,11 +41,11 @@ TEST(FailureTest, OneFailedRankNamesItselfAndEndsTheOthers) {
   }
 }
 
-// What HostFaults::before is told to do.
+// The fault that HostFaults::before makes.
 struct Plot {
   HostCall call = HostCall::kStep;
   uint32_t device = 0;
-  std::atomic<int> after{-1};  // calls until the one that fails; below 0: none
+  std::atomic<int> after{-1};  // number of calls before the one that fails; below 0: none fails
   static Status Before(void* user, HostCall call, uint32_t device, uint32_t) {
     auto* plot = static_cast<Plot*>(user);
     if (call != plot->call || device != plot->device) return Status::Ok();
@@ -54,7 +54,8 @@ struct Plot {
   }
 };
 
-// Every call of every kind that a run makes of a device fails once: the run ends, and the root cause is told.
+// Each call of every kind that a run makes on a device fails once. The run ends, and its error is the root
+// cause.
 TEST(FailureTest, EveryCallOfARunMayFailOnAnyDevice) {
   for (HostCall call : {HostCall::kCopyIn, HostCall::kCopyOut, HostCall::kLaunchGraph, HostCall::kSynchronize,
                         HostCall::kStep, HostCall::kStartCollective, HostCall::kWaitCollective,
@@ -74,7 +75,7 @@ TEST(FailureTest, EveryCallOfARunMayFailOnAnyDevice) {
         plot.after = after;
         bool right = false;
         Status status = layers.Run(&session, &right);
-        // Which rank comes last to a collective is a matter of timing.
+        // Which rank comes last to a collective depends on timing.
         failed = plot.after.exchange(-1) < 0;
         EXPECT_EQ(failed, !status.ok()) << static_cast<int>(call) << " " << after;
         if (!failed) break;

@@ -152,7 +152,7 @@ std::vector<uint32_t> MeshPlan::AllDevices() const {
   return all;
 }
 
-// From the first access to the last; that of a collective ends with its wait.
+// A lifetime goes from the first access to the last. A collective's access ends with its wait.
 void MeshPlan::StateLifetimes() {
   const uint32_t last = static_cast<uint32_t>(steps_.size()) - 1;
   std::vector<bool> used(buffers_.size());
@@ -271,7 +271,7 @@ std::vector<float> LayersReference(uint32_t devices, int layers, const std::vect
                                    const std::vector<float>& b) {
   const size_t n = x.size();
   std::vector<float> now = x, out(n);
-  std::vector<float> side = b;  // of each device, until the first all-reduce makes them one
+  std::vector<float> side = b;  // differs by device until the first all-reduce
   for (int l = 0; l < layers; ++l) {
     for (size_t i = 0; i < n; ++i) {
       float sum = 0, side_sum = 0;

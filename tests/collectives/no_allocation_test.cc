@@ -1,4 +1,4 @@
-// No run on several devices allocates, the first included, on any of its threads.
+// No run on several devices allocates on any of its threads, not even the first run.
 #include "runtime/testing/allocation_counter.h"
 #include "tests/collectives/mesh.h"
 

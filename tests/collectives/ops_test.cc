@@ -1,5 +1,5 @@
-// Every op and dtype, in place and not, on 1 to 8 devices: against a plain reference, and the same bits on
-// all ranks.
+// Every op and dtype, in place and not, on 1 to 8 devices: compared with a plain reference, with the same
+// bits on all ranks.
 #include <cstring>
 #include <tuple>
 
@@ -17,7 +17,7 @@ struct Case {
   CollectiveOp op;
   DType dtype;
   uint32_t devices;
-  int64_t elements;  // of one rank's share; of an all-to-all, of each of its parts
+  int64_t elements;  // of one rank's share; for an all-to-all, of each part
   bool in_place;
 
   uint64_t part() const { return static_cast<uint64_t>(elements * ByteSize(dtype)); }
@@ -36,8 +36,8 @@ struct Case {
   }
 };
 
-// One collective between inputs "in<d>" and outputs "out<d>"; in place it works on a temporary between
-// copies.
+// One collective between inputs "in<d>" and outputs "out<d>". In place it works on a temporary, with copies
+// before and after.
 void Build(const Case& c, MeshPlan* plan) {
   const uint32_t point = plan->AddSyncPoint(c.op, c.dtype, c.share(), 0, plan->AllDevices(), "only");
   const int64_t most = std::max(c.reads(), c.writes());
@@ -53,7 +53,7 @@ void Build(const Case& c, MeshPlan* plan) {
       to = {work, c.op == CollectiveOp::kReduceScatter ? d * c.share() : 0};
       plan->Copy(d, {in, 0}, from, static_cast<uint64_t>(c.reads()) * size);
     }
-    // Of a send, one rank writes nothing, the other reads nothing.
+    // In a send one rank writes nothing, and the other reads nothing.
     const bool sends = c.op == CollectiveOp::kSend && d == 0, takes = c.op == CollectiveOp::kSend && d == 1;
     plan->Start(d, point, takes ? to : from, sends ? from : to);
     plan->Wait(d, point);
@@ -65,7 +65,7 @@ void Build(const Case& c, MeshPlan* plan) {
 
 using Bytes = std::vector<uint8_t>;
 
-// Small numbers, so that float sums are not exact in 16 bits and depend on their order.
+// Small numbers whose sums are not exact in 16 bits and so depend on the order.
 Bytes Fill(const Case& c, uint32_t rank) {
   Bytes bytes(static_cast<size_t>(c.reads() * ByteSize(c.dtype)));
   uint32_t state = 77 + rank;
@@ -184,7 +184,7 @@ TEST_P(OpsTest, SizesAroundATileAndSplitOverThreads) {
 INSTANTIATE_TEST_SUITE_P(Devices, OpsTest, testing::Values(1u, 2u, 4u, 8u),
                          [](const auto& info) { return std::to_string(info.param); });
 
-// Participants of a send stand in the order of the bytes: here from device 2 to device 0.
+// A send goes from its first participant to its second, here from device 2 to device 0.
 TEST(OpsTest, ASendGoesFromItsFirstParticipantToItsSecond) {
   const Mesh mesh(MeshOptions(3));
   MeshPlan plan(3);
@@ -213,7 +213,8 @@ TEST(OpsTest, ASendGoesFromItsFirstParticipantToItsSecond) {
   }
 }
 
-// 1, 2^-11 and 2^-11 in f16: added in f32 and rounded once they give 1 + 2^-10; rounded at each step, 1.
+// The sum of 1, 2^-11 and 2^-11 in f16 is 1 + 2^-10 if it is computed in f32 and rounded once, and 1 if each
+// step is rounded.
 TEST(OpsTest, HalfPrecisionIsRoundedOnce) {
   const Mesh mesh(MeshOptions(3));
   MeshPlan plan(3);

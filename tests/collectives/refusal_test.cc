@@ -61,7 +61,7 @@ TEST(RefusalTest, AChangeOnAllRanksIsFoundByTheCertificate) {
   }
 }
 
-// The requirements for a send and an all-to-all.
+// The rules for a send and an all-to-all.
 TEST(RefusalTest, SendsAndPartsThatCannotBeAreRefused) {
   struct {
     CollectiveOp op;
@@ -128,7 +128,7 @@ TEST(RefusalTest, WhatIsReceivedIsWrittenByTheSendAlone) {
   }
 }
 
-// One rank's certificate alone.
+// A wrong certificate of a single rank is found.
 TEST(RefusalTest, EachRanksCertificateIsCompared) {
   for (uint32_t device = 0; device < 4; ++device) {
     MeshPlan plan(4);
@@ -138,7 +138,7 @@ TEST(RefusalTest, EachRanksCertificateIsCompared) {
   }
 }
 
-// Device 1's first step comes after device 0's last, but the collective between them needs both.
+// Device 1's first step comes after device 0's last, but a collective needs both at the same time.
 TEST(RefusalTest, DevicesThatWouldWaitForOneAnotherForEverAreRefused) {
   MeshPlan plan(2);
   const uint32_t point =

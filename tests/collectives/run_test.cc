@@ -49,7 +49,7 @@ TEST_P(RunTest, RandomDelaysAndOrdersChangeNothing) {
 INSTANTIATE_TEST_SUITE_P(Devices, RunTest, testing::Values(2u, 4u, 8u),
                          [](const auto& info) { return std::to_string(info.param); });
 
-// Each of `sessions` is run `runs` times from a thread of its own. Returns how many results were wrong.
+// Runs each of `sessions` `runs` times, each from its own thread. Returns the number of wrong results.
 int RunSideBySide(const Mesh& mesh, const std::vector<Layers*>& sessions, int runs) {
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
@@ -68,7 +68,7 @@ int RunSideBySide(const Mesh& mesh, const std::vector<Layers*>& sessions, int ru
   return wrong;
 }
 
-// The same plan twice, and plans of fewer devices, whose communicators have the same numbers.
+// The same plan twice, and plans for fewer devices whose communicators have the same numbers.
 TEST(SideBySideTest, SessionsAreNeverPairedWithOneAnother) {
   for (uint32_t delay : {0u, 50u}) {
     HostOptions options = MeshOptions(4);
@@ -81,7 +81,7 @@ TEST(SideBySideTest, SessionsAreNeverPairedWithOneAnother) {
   }
 }
 
-// Two runtimes on one driver have launch threads of their own, and so no common order.
+// Two runtimes on one driver have separate launch threads, and so no common order.
 TEST(SideBySideTest, TwoRuntimesMayShareOneDriver) {
   HostOptions options = MeshOptions(2);
   options.faults.most_delay_us = 50;
@@ -145,7 +145,8 @@ TEST(StepwiseTest, StepsOfADeviceComeInOrderAndRunsOfOthersDoNotInterfere) {
   meanwhile.join();
 }
 
-// Another session's run would start its collectives between this one's, in another order on each device.
+// Otherwise another session's run would start its collectives between this one's, in a different order on
+// each device.
 TEST(StepwiseTest, KeepsTheDevicesToItself) {
   RuntimeOptions runtime_options;
   runtime_options.async_workers = 1;
@@ -192,7 +193,7 @@ TEST(StepwiseTest, AnObserverMayEndTheRunAnywhere) {
   }
 }
 
-// Threads are made by Create, through the embedder's hooks, and joined at the end.
+// Counts the threads that Create makes through the embedder's hooks, and their joins.
 struct CountedThreads {
   std::atomic<int> started{0}, joined{0};
   int fail_at = -1;
@@ -282,7 +283,7 @@ TEST(AsyncTest, RunAsyncUsesTheLaunchThreads) {
   }
 }
 
-// Device 1's second partition reads nothing of device 0's, but must come after it, and the other way round.
+// Device 1's second partition reads nothing from device 0's, but must come after it; and the other way round.
 TEST(OrderTest, PartitionsWaitForThoseOfOtherDevices) {
   for (bool stepwise : {false, true}) {
     MeshPlan plan(2);
@@ -385,7 +386,7 @@ TEST(OrderTest, StartsOfACommunicatorKeepTheirOrderInAnyOrderOfReplay) {
   }
 }
 
-// State of each device is reached by its own name, and lives from run to run.
+// Each device's state has its own name, and lives from run to run.
 TEST(StateTest, IsOfOneDeviceEach) {
   MeshPlan plan(2);
   const uint32_t add = plan.AddKernel(2);

@@ -19,13 +19,13 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr uint64_t kWatchdogMs = kSanitized ? 3000 : 1000;
-constexpr double kSlack = 30;  // seconds, of a busy machine
+constexpr double kSlack = 30;  // seconds that a busy machine may add
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A device that stops at its `nth` call of one kind, from 0 on, until it is let go or for a while.
+// A device that stops at its `nth` call of one kind (from 0 on), until it is let go or for a set time.
 struct Halt {
   HostCall call = HostCall::kStep;
   uint32_t device = 0;
@@ -60,7 +60,7 @@ struct Halt {
     options.faults.user = this;
     return options;
   }
-  // Lets go what halts once the run is told to end, however late that is.
+  // Lets the halted device go once the run is told to end, however late that is.
   Mesh::Wrap UntilAborted() {
     return [this](Driver* host) { return std::make_unique<Aborts>(host, this); };
   }
@@ -126,7 +126,7 @@ TEST(WatchdogTest, ADeviceThatStopsAfterItsLastSyncPointIsNamedToo) {
   EXPECT_SAYS(session.status(), "has passed this sync point, its last, and has not ended");
 }
 
-// A run whose device never ends returns all the same; whoever comes later is told.
+// A run returns even if its device never ends. Later runs get an error.
 TEST(WatchdogTest, ADeviceThatDoesNotEndIsLostAndNobodyWaitsForIt) {
   Halt halt;
   halt.device = 1;
@@ -138,7 +138,7 @@ TEST(WatchdogTest, ADeviceThatDoesNotEndIsLostAndNobodyWaitsForIt) {
   halt.nth = 4;
   bool right = false;
   const auto start = Clock::now();
-  // The second session's run is behind it on device 1, and on device 0 perhaps under way.
+  // The second session's run waits behind the first on device 1, and may be under way on device 0.
   std::thread behind([&] {
     std::this_thread::sleep_for(milliseconds(kWatchdogMs / 4));
     EXPECT_SAYS(other.Run(&second, &right), "device 1 does not end and is lost");
@@ -157,16 +157,16 @@ TEST(WatchdogTest, ADeviceThatDoesNotEndIsLostAndNobodyWaitsForIt) {
   Session third = Watched(mesh, other.plan);
   EXPECT_SAYS(other.Run(&third, &right, stepwise), "is lost");
   EXPECT_SAYS(other.Run(&third, &right), "is lost");
-  // Whatever the device does when it goes on, the caller's memory is not touched.
+  // When the device goes on, it does not touch the caller's memory.
   layers.out.assign(layers.out.size(), -2);
   halt.LetGo();
   std::this_thread::sleep_for(milliseconds(100));
   for (float value : layers.out) EXPECT_EQ(value, -2);
 }
 
-// A device that is slow all the time, and the longest that none came to a collective or ended one.
+// A slow device. `longest` is the longest time in which no device came to a collective or ended one.
 struct Slow {
-  milliseconds a_step{};  // of every other one
+  milliseconds a_step{};  // delay of every other step
   std::mutex mutex;
   int steps = 0;
   Clock::time_point last = Clock::now();
@@ -190,8 +190,8 @@ struct Slow {
   }
 };
 
-// A machine too busy to run the test's threads for so long stops a device as well as anything: then the run
-// may be ended, and the test is tried again with more time.
+// If the machine is too busy to run the test's threads for the watchdog's time, the run may be ended. Then
+// the test tries again with more time.
 TEST(WatchdogTest, ARunThatGoesOnIsLeftAlone) {
   for (uint64_t watchdog = kWatchdogMs; watchdog < 64 * kWatchdogMs; watchdog *= 2) {
     Slow slow;
@@ -218,7 +218,7 @@ TEST(WatchdogTest, ARunThatGoesOnIsLeftAlone) {
   FAIL() << "this machine never ran the test's threads in time";
 }
 
-// One run waits for the end of another: only the other is watched.
+// One run waits for another to end: only the other is watched.
 TEST(WatchdogTest, ARunThatWaitsForAnotherSessionsIsLeftAlone) {
   Halt halt;
   halt.for_ms = milliseconds(kWatchdogMs * 2);
@@ -232,7 +232,8 @@ TEST(WatchdogTest, ARunThatWaitsForAnotherSessionsIsLeftAlone) {
   first.join();
 }
 
-// An error that leaves a session usable, of a device that others wait for, must not keep them waiting.
+// A device that others wait for has an error after which its session stays usable. The others must not keep
+// waiting.
 TEST(WatchdogTest, IsNotNeededForDataThatADeviceCannotWorkOn) {
   struct Fault {
     std::atomic<int> nth{-1};

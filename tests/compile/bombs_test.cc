@@ -1,5 +1,5 @@
-// Small models that cost a compiler much are compiled or refused within 5 s and 1 GB. tools/bench/bombs.py
-// has more.
+// Small models that demand much work are compiled or refused within 5 s and 1 GB. tools/bench/bombs.py has
+// more.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -21,11 +21,11 @@ constexpr long kMostKilobytes = 1'000'000;
 
 struct Outcome {
   std::string refusal;  // "": compiled
-  double seconds = 0;   // of the processor
-  long kilobytes = 0;   // at the peak
+  double seconds = 0;   // user and system time
+  long kilobytes = 0;   // peak memory
 };
 
-// In a process of its own, which ends before it harms the machine.
+// Compiles in a separate process with limits, so that it cannot harm the machine.
 Outcome CompileApart(const ModelMaker& m) {
   TemporaryFolder folder;
   const std::string model = folder.File("m.onnx"), said = folder.File("said");
@@ -78,7 +78,7 @@ void ExpectRefused(const ModelMaker& m, const char* what, const char* node) {
 
 std::string V(int i) { return "v" + std::to_string(i); }
 
-// Functions f0, f1, ..., of which each calls the next one twice, by nodes with names of `name_bytes`.
+// Functions f0, f1, ..., each of which calls the next one twice, by nodes with names of `name_bytes` bytes.
 ModelMaker Twice(int depth, size_t name_bytes) {
   ModelMaker m;
   m.Input("x", {4});
@@ -116,7 +116,7 @@ TEST(Bombs, NamesWithinNamesCountInBytes) {
   ExpectRefused(Twice(13, 20'000), "bytes of names and lists", "f0 \"f0_y\" alone stands for");
 }
 
-// A Loop of 16 rounds in each of 8 Loops.
+// Nested Loops of 16 rounds each.
 void AddLoop(onnx::GraphProto* graph, const std::string& x, const std::string& y, int depth) {
   onnx::NodeProto* loop = ModelMaker::Node(graph, "Loop", {"n", "go", x}, {y});
   onnx::AttributeProto* attribute = loop->add_attribute();
@@ -170,7 +170,8 @@ TEST(Bombs, ViewsThatDoNotComposeCountInBytes) {
   ExpectRefused(m, "bytes of names and lists", "alone stands for");
 }
 
-// Constants worked out one from the other: as far as a model of that size may ask for, and then in each run.
+// A chain of computed constants: folded up to the budget for a model of that size, and computed in each run
+// from there on.
 TEST(Bombs, ConstantsAreWorkedOutWithinABudget) {
   ModelMaker m;
   m.Input("x", {1});
@@ -185,7 +186,7 @@ TEST(Bombs, ConstantsAreWorkedOutWithinABudget) {
   ExpectCompiles(m);
 }
 
-// The same number read again and again, each time worked out from the beginning.
+// The same number is read again and again, and each time computed from the beginning.
 TEST(Bombs, ReadingConstantsIsWithinTheBudgetAsWell) {
   ModelMaker m;
   m.Input("x", {4});

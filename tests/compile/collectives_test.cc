@@ -33,7 +33,7 @@ class Collectives : public ::testing::Test {
     const std::string message = compiled.status().message();
     for (const std::string& part : says) EXPECT_NE(message.find(part), std::string::npos) << message;
   }
-  // A file a rank, the last one changed by `change`.
+  // Compiles one file a rank, of which `change` changes the last, and expects an error.
   void ExpectDisagreement(void (*change)(onnx::GraphProto& graph), const std::vector<std::string>& says) {
     for (int64_t rank = 0; rank < 3; ++rank) {
       TensorParallelModel model({Sharing::kFiles, 4, rank});
@@ -55,7 +55,7 @@ onnx::NodeProto& NodeNamed(onnx::GraphProto& graph, const std::string& name) {
   return *graph.mutable_node(0);
 }
 
-// The norm's kernel adds the residual to the sum of the ranks, although the next layer reads that, too.
+// The norm's kernel adds the residual to the sum of the ranks, although the next layer also reads that sum.
 TEST_F(Collectives, ResidualsAreAddedInTheNormsBehindThem) {
   for (const bool layer_norm : {false, true}) {
     const NormChain chain{3, 64, 2, onnx::TensorProto::FLOAT, layer_norm, 4};
@@ -65,7 +65,7 @@ TEST_F(Collectives, ResidualsAreAddedInTheNormsBehindThem) {
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
     uint32_t launches = 0;
     for (const Step& step : compiled->plan.programs[0].steps) launches += step.kind == StepKind::kLaunch;
-    EXPECT_EQ(launches, 2u * (1 + 4));  // a first scaling, then one for each norm
+    EXPECT_EQ(launches, 2u * (1 + 4));  // each device has a first scaling and a kernel for each norm
   }
 }
 
@@ -112,7 +112,7 @@ TEST_F(Collectives, EachDevicesShareIsComputedWhereItIsGathered) {
   EXPECT_EQ(gathers, 4u);
 }
 
-// A device gets by an attribute the share that a file of its own would hold.
+// By an attribute each device gets the share that its own file would hold.
 TEST_F(Collectives, EachDeviceHoldsItsShare) {
   TensorParallelModel({Sharing::kAttributes, 4}).Write(File("m.onnx"));
   auto shared = CompileToMemory(Options(4));
@@ -172,7 +172,7 @@ TEST_F(Collectives, EqualWeightsAreInTheFileOnce) {
 }
 
 TEST_F(Collectives, FilesOfSeveralRanksThatDisagreeAreRefused) {
-  // Dropped.
+  // One collective left out.
   ExpectDisagreement(
       [](onnx::GraphProto& graph) {
         auto& node = NodeNamed(graph, "AllReduce_s1");
@@ -180,7 +180,7 @@ TEST_F(Collectives, FilesOfSeveralRanksThatDisagreeAreRefused) {
         node.clear_domain();
       },
       {"device 3", "sync point 1", "AllReduce \"AllReduce_s1\""});
-  // Dropped at the end.
+  // The last collective left out.
   ExpectDisagreement(
       [](onnx::GraphProto& graph) {
         auto& node = NodeNamed(graph, "AllGather_y");
@@ -191,11 +191,11 @@ TEST_F(Collectives, FilesOfSeveralRanksThatDisagreeAreRefused) {
         node.mutable_attribute()->RemoveLast();
       },
       {"device 0 has 3 collectives, device 3 has 2", "sync point 2", "AllGather \"AllGather_y\""});
-  // Of another op.
+  // Another op.
   ExpectDisagreement(
       [](onnx::GraphProto& graph) { NodeNamed(graph, "AllGather_y").set_op_type("AllReduce"); },
       {"device 3", "sync point 2", "all-gather", "all-reduce", "AllGather_y"});
-  // Swapped: the same work, in another order.
+  // The same collectives in another order.
   ExpectDisagreement(
       [](onnx::GraphProto& graph) {
         NodeNamed(graph, "AllReduce_s0").set_name("other");
@@ -203,14 +203,14 @@ TEST_F(Collectives, FilesOfSeveralRanksThatDisagreeAreRefused) {
         NodeNamed(graph, "other").set_name("AllReduce_s1");
       },
       {"device 3", "sync point 0", "AllReduce_s1", "AllReduce_s0"});
-  // Of another size: as if the batch were another.
+  // Another size, as from another batch.
   ExpectDisagreement(
       [](onnx::GraphProto& graph) {
         auto* dims = graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
         dims->mutable_dim(0)->set_dim_value(2);
       },
       {"input \"x\"", "f32 [4, 64] on device 0", "f32 [2, 64] on device 3"});
-  // Of another type.
+  // Another type.
   ExpectDisagreement(
       [](onnx::GraphProto& graph) {
         auto& node = NodeNamed(graph, "AllReduce_s0");
@@ -224,7 +224,7 @@ TEST_F(Collectives, FilesOfSeveralRanksThatDisagreeAreRefused) {
           attribute->set_i(type);
           return c;
         };
-        // In front of and behind the collective.
+        // Casts before and after the collective.
         cast("p0", "p0_half", onnx::TensorProto::FLOAT16);
         cast("s0_half", "s0", onnx::TensorProto::FLOAT);
         auto* nodes = graph.mutable_node();
@@ -265,7 +265,7 @@ TEST_F(Collectives, WhatDoesNotFitIsRefusedByName) {
   }
 }
 
-// A break asked for between a start and its wait comes after both.
+// A break that is requested between a start and its wait comes after both.
 TEST_F(Collectives, PartitionsNeverCutACollective) {
   TensorParallelModel({Sharing::kAttributes, 2}).Write(File("m.onnx"));
   for (const char* node : {"AllReduce_s0", "Add_x0", "AllReduce_s1", "MatMul_p1", "AllGather_y"}) {
@@ -288,12 +288,12 @@ TEST_F(Collectives, CompilingTwiceGivesTheSamePlan) {
   EXPECT_EQ(bytes("a.rondo"), bytes("b.rondo"));
 }
 
-// Requirements state what NCCL will take: for a device, by the groups that it meets others in.
+// The requirements state the memory that NCCL will take on a device, by the groups that the device is in.
 TEST(CommunicatorMemory, GrowsWithTheGroupsOfADevice) {
   const uint32_t all[] = {0, 1, 2}, pair[] = {0, 1};
   SyncPoint of_all, other_of_all, of_pair;
   of_all.participants = other_of_all.participants = all;
-  other_of_all.communicator = 1;  // over the same devices: one group
+  other_of_all.communicator = 1;  // the same devices are one group
   of_pair.participants = pair;
   of_pair.communicator = 2;
   const SyncPoint first[] = {of_all, other_of_all}, second[] = {of_all, of_pair};

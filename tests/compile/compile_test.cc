@@ -76,7 +76,7 @@ TEST_F(Compiling, ModelsInTheCacheOfHuggingFaceCompile) {
   const auto compiled = CompileToMemory(options);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   EXPECT_EQ(compiled->report.weights_bytes, 16u);
-  // Elsewhere, only where the user says so.
+  // Other places are read only if the user names them.
   fs::create_directories(folder_ / "weights");
   fs::rename(blobs / "bbbb", folder_ / "weights" / "w");
   fs::remove(snapshot / "model.onnx_data");
@@ -95,7 +95,7 @@ TEST_F(Compiling, PrefillAndDecodeShareWeightsAndState) {
   for (const Buffer& buffer : plan.buffers) states += buffer.kind == BufferKind::kState;
   EXPECT_EQ(states, 2);  // k_cache, v_cache
   EXPECT_EQ(plan.requirements.devices[0].state, 2u * 6 * 2 * 256 * 32 * 4);
-  // 2.46 M parameters of f32, once, and little more.
+  // 2.46 M parameters in f32, stored once, and little more.
   EXPECT_LT(compiled->report.weights_bytes, 10'500'000u);
   for (const Program& program : plan.programs) {
     ASSERT_EQ(program.partitions.size(), 1u);
@@ -138,7 +138,7 @@ TEST_F(Compiling, ABreakBeforeANodeCutsThere) {
   options.models.erase(options.models.begin());
   auto whole = CompileToMemory(options);
   ASSERT_TRUE(whole.ok()) << whole.status().message();
-  // The first name in quotes of a step in the middle.
+  // The first quoted name in the source of a step in the middle.
   const Program& program = whole->plan.programs[0];
   const std::string source(whole->plan.sources[program.steps[program.steps.size() / 2].source]);
   const size_t quote = source.find('"');
@@ -194,7 +194,7 @@ TEST_F(Compiling, OptionsThatNameNothingAreRefused) {
             std::string::npos);
 }
 
-// As converters from TensorFlow name ports, and PyTorch where a name is there twice.
+// Converters from TensorFlow use such names, and PyTorch does for a name that occurs twice.
 TEST_F(Compiling, StatesMayHaveNamesWithColons) {
   ModelMaker m;
   for (const char* name : {"x", "past:0", "past:1", "past:0:present"}) m.Input(name, {4});
@@ -263,7 +263,7 @@ TEST_F(Compiling, LogitsMayHaveANameWithColons) {
   EXPECT_NE(ErrorOf(options, Code::kInvalidArgument).find("near are \"logits:0\""), std::string::npos);
 }
 
-// If caches are not recognised by their names, the error leads to --state, not to --cache-length again.
+// If caches are not recognised by their names, the error names --state, and not --cache-length again.
 TEST_F(Compiling, CachesThatNoNameTellsAreAskedFor) {
   ModelMaker m;
   const auto port = [&](onnx::ValueInfoProto* info, const std::string& name, const std::string& positions) {
@@ -295,7 +295,7 @@ TEST_F(Compiling, CachesThatNoNameTellsAreAskedFor) {
   EXPECT_NE(refusal().find("or --cache-length N for the caches"), std::string::npos) << refusal();
   options.cache_length = 8;
   EXPECT_NE(refusal().find(state), std::string::npos) << refusal();
-  // None is known by its name.
+  // Now no cache is known by its name.
   m.graph()->mutable_input(1)->set_name("old_a");
   m.graph()->mutable_node(0)->set_input(0, "old_a");
   EXPECT_NE(refusal().find("no cache is known by its name: say"), std::string::npos) << refusal();
@@ -418,7 +418,7 @@ TEST_F(Compiling, SyntheticWeightsAreTheSameWrittenOut) {
   auto stored = CompileToMemory(options);
   ASSERT_TRUE(stored.ok()) << stored.status().message();
   EXPECT_EQ(stored->report.synthetic_bytes, 0u);
-  // Every synthetic constant has its twin among the bytes.
+  // Every synthetic constant has a counterpart among the stored ones.
   std::map<std::string, uint32_t> by_name;
   for (uint32_t i = 0; i < stored->plan.buffers.size(); ++i) {
     by_name[std::string(stored->plan.buffers[i].name)] = i;
@@ -438,7 +438,7 @@ TEST_F(Compiling, SyntheticWeightsAreTheSameWrittenOut) {
   }
   EXPECT_GT(compared, 20);
   EXPECT_EQ(WriteSynthetic(model, 42, File("again")).code(),
-            Code::kInvalidArgument);  // nothing is missing now
+            Code::kInvalidArgument);  // no weights are missing now
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ const Buffer& Named(const PlanData& plan, std::string_view name) {
   return plan.buffers[0];
 }
 
-// x + w, twice over itself, into y; `state` is read as well.
+// Adds w to x, twice in place, into y; also reads `state`.
 HandMade Model(const std::string& name, int64_t elements = 256) {
   HandMade made(name);
   const int x = made.Input("x", elements), s = made.State("cache", 2000);
@@ -92,7 +92,7 @@ TEST(Emit, StateAndWeightsAreSharedByPrograms) {
   EXPECT_EQ(bytes.state, 8192u);  // 8000 bytes in whole pages
   EXPECT_EQ(bytes.arena, std::max(plan.programs[0].arena_bytes, plan.programs[1].arena_bytes));
   EXPECT_EQ(plan.weights_bytes, 1024u);         // the synthetic one is not stored
-  EXPECT_GE(bytes.weights, 1024u + 4 * 8192u);  // but has its place on the device
+  EXPECT_GE(bytes.weights, 1024u + 4 * 8192u);  // but it has a place on the device
 }
 
 TEST(Emit, StateOfAnotherShapeIsAnotherState) {
@@ -125,7 +125,7 @@ TEST(Emit, ConstantsAreSharedByContentAndNotByName) {
   EXPECT_NE(bindings[1].buffer, bindings[3].buffer);
   EXPECT_EQ(bindings[4].buffer, bindings[5].buffer);
   EXPECT_NE(bindings[4].buffer, bindings[6].buffer);
-  // Bytes lie where the plan says.
+  // The bytes lie where the plan says.
   const std::vector<uint8_t> weights = AssembleWeights(emitted);
   ASSERT_EQ(weights.size(), emitted.plan.weights_bytes);
   float last = 0;
@@ -138,7 +138,7 @@ TEST(Emit, KernelsOfOneStructureAreOne) {
   const int x = made.Input("x", 64), a = made.Temporary(64), b = made.Temporary(64), c = made.Temporary(64);
   made.Sum({x}, a);
   made.Sum({a}, b);     // the same kernel
-  made.Sum({a, b}, c);  // another
+  made.Sum({a, b}, c);  // a different kernel
   made.Sum({c}, made.Output("y", 64));
   const EmittedPlan emitted = Emitted(std::move(made));
   EXPECT_EQ(emitted.plan.kernels.size(), 2u);

@@ -73,7 +73,7 @@ TEST_F(FusionChoices, AMatmulDoesNotWaitForWhatIsAddedToIt) {
   EXPECT_EQ(Launches(seeing, 0), 3u) << "two matmuls, and one kernel for Add and Relu";
 }
 
-// p = a + b is read last, and computed there it keeps a and b alive over the widest part.
+// p = a + b is read at the end. Computed there, it would keep a and b alive over the widest part.
 TEST_F(FusionChoices, ASumIsTakenBeforeTheWidestPart) {
   constexpr int64_t kMegabyte = 1 << 20, kN = 512;  // a matrix of f32 is 1 MiB
   ModelMaker m;
@@ -100,7 +100,7 @@ TEST_F(FusionChoices, ASumIsTakenBeforeTheWidestPart) {
   EXPECT_EQ(blind.report.programs[0].fusions, "");
 }
 
-// A sum of two small numbers of the same size gains nothing: all stays one kernel.
+// Splitting off a sum of values of the same size saves nothing, so all stays one kernel.
 TEST_F(FusionChoices, WhatSavesNothingStaysFused) {
   ModelMaker m;
   m.Input("x", {64, 64});

@@ -18,11 +18,11 @@ namespace rondo {
 struct NormChain {
   int64_t rows = 1, columns = 64, ranks = 2;
   int type = onnx::TensorProto::FLOAT;
-  bool layer_norm = false;  // with biases, of its own and before it; else RMS norm
+  bool layer_norm = false;  // with its own bias and one before it; otherwise an RMS norm
   int length = 8;
 };
 
-// Of rank `rank`: x to y, the last norm.
+// The model of rank `rank`, from x to y, the last norm.
 class NormChainModel : public ModelMaker {
  public:
   NormChainModel(const NormChain& chain, uint32_t rank) : chain_(chain) {

@@ -28,8 +28,9 @@ struct Made {
   }
 };
 
-// Whole models: not the cases of single attributes, some of which are there to be refused, nor the sources of
-// kept plans, one of which has a loop, whose arena may need less than the schedule says of its rounds.
+// Whole models. It leaves out the cases of single attributes, of which some must be refused; and the sources
+// of kept plans, of which one has a loop, whose arena may be smaller than the schedule's estimate of its
+// rounds.
 std::vector<std::string> Models() {
   std::vector<std::string> models;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(SourceFolder() + "/tests/data")) {
@@ -41,7 +42,7 @@ std::vector<std::string> Models() {
   return models;
 }
 
-// Nothing of the arena is lost between values, and no order of the steps needs less.
+// The arena has no gaps between values, and no order of the steps needs less.
 Status ArenaIsLeast(const ProgramInWork& program) {
   const MemoryPlan& memory = program.planned.memory;
   if (memory.arena_bytes == memory.lower_bound && memory.lower_bound == program.schedule.least)
@@ -49,7 +50,7 @@ Status ArenaIsLeast(const ProgramInWork& program) {
   return Status::Error(Code::kInternal, "%s; %s", program.schedule.text.c_str(), memory.text.c_str());
 }
 
-// All passes before machine code, which needs a vendor's compiler, with every check.
+// Runs all passes with every check, except machine code, which needs a vendor's compiler.
 Status RunAll(const std::string& model, const std::string& targets, Precision precision) {
   CompileOptions options;
   options.models = {{"main", model}};
@@ -124,7 +125,7 @@ TEST(Pipeline, APassThatBreaksItsPromiseIsNamedInTheError) {
   entry.run = [](Compilation*, ProgramInWork* program, std::string*) {
     ir::Builder b(&program->graph);
     b.Input("x", DType::kF32, Shape({2}));
-    b.Scalar(DType::kF32, 1);  // nobody reads it
+    b.Scalar(DType::kF32, 1);  // nothing reads it
     return Status::Ok();
   };
   std::string text;
@@ -188,7 +189,7 @@ std::string BrokenProgram(Invariants invariants, const std::function<void(Planne
   return made.Broken(invariants);
 }
 
-// Units of gathered weights: t, another, u, all in use by one op.
+// Three units of gathered weights, all in use by one op.
 TEST(Invariants, NoMoreThanTwoUnitsOfGatheredWeights) {
   Made made;
   HandMade m;
@@ -249,7 +250,7 @@ TEST(Targets, AreValuesThatSayThemselves) {
   for (const char* unknown : {"abacus", "", "host,", "cuda:", "cuda:sm_91", "cuda", "HOST"})
     EXPECT_EQ(ParseTargets(unknown).status().code(), Code::kUnsupported) << unknown;
   EXPECT_EQ(ParseTargets("host,cuda:sm_80,host").status().code(), Code::kInvalidArgument);
-  const TargetKinds kinds = KindsOfTargets("cuda:sm_999,host");  // of a later build
+  const TargetKinds kinds = KindsOfTargets("cuda:sm_999,host");  // a GPU that only a later build knows
   EXPECT_TRUE(kinds.gpu && kinds.host);
   EXPECT_FALSE(KindsOfTargets("hostile,barracuda:x").host || KindsOfTargets("hostile,barracuda:x").gpu);
 }

@@ -1,4 +1,4 @@
-// Large models: no recursion as deep as the model, no kernel above the limits of kernels, no exception.
+// Large models: no recursion as deep as the model, no kernel beyond the kernels' limits, no exception.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -50,7 +50,7 @@ class LargeModels : public ::testing::Test {
     return options;
   }
 
-  // Compiled (which verifies and checks) on a small stack; the numbers of kernels' steps.
+  // Compiles (which also verifies and checks) on a small stack, and expects a number of steps in this range.
   void Compiles(ModelMaker* m, size_t least_steps, size_t most_steps) {
     const CompileOptions options = OptionsFor(m);
     OnASmallStack([&] {
@@ -101,7 +101,8 @@ TEST_F(LargeModels, AdditionsOfConstantsAreSplitBeforeATapeIsFull) {
   }
 }
 
-// Every level reads the one below twice, through different views: 2^n evaluations in one kernel.
+// Every level reads the one below twice, through different views. As one kernel that would be 2^n
+// evaluations.
 TEST_F(LargeModels, ValuesSeenThroughManyViewsAreStored) {
   ModelMaker m;
   m.Input("v0", {8, 8});
@@ -174,7 +175,8 @@ TEST_F(LargeModels, ConcatenationsWithinOneAnother) {
   Compiles(&m, 1, 5'000);
 }
 
-// A state a layer: written by one row, read once; every second one is also shown as it was before.
+// One state a layer: one row is written, and the state is read once. Every second state is also an output
+// before its write.
 void Caches(ModelMaker* m, int states) {
   m->Input("v0", {1, 8});
   m->Input("row", {1, 1}, onnx::TensorProto::INT64);
@@ -192,7 +194,7 @@ void Caches(ModelMaker* m, int states) {
   m->Output(V(states));
 }
 
-// Seconds of this thread.
+// CPU seconds of this thread.
 double Now() {
   timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -211,11 +213,11 @@ TEST_F(LargeModels, ManyStatesTakeTimeInProportion) {
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
     EXPECT_EQ(compiled->plan.programs[0].outputs.size(), static_cast<size_t>(size == 0 ? 751 : 6'001));
   }
-  // Eight times the states; with the square of them it would be sixty-four times the seconds.
+  // Eight times as many states; quadratic growth would take sixty-four times as long.
   EXPECT_LT(seconds[1], 24 * seconds[0]) << seconds[0] << " s and " << seconds[1] << " s";
 }
 
-// In a process of its own, whose addresses end `room` bytes above what it has.
+// Compiles in a separate process whose address space may grow by `room` bytes.
 int CompileWithin(const CompileOptions& options, const std::string& plan, size_t room) {
   const pid_t child = fork();
   if (child != 0) {
@@ -231,7 +233,7 @@ int CompileWithin(const CompileOptions& options, const std::string& plan, size_t
   setrlimit(RLIMIT_AS, &limits);
   auto compiled = Compile(options, plan);
   if (compiled.ok()) _exit(0);
-  // With next to nothing, not even the model's file can be mapped.
+  // With hardly any memory not even the model's file can be mapped.
   const Code code = compiled.status().code();
   _exit(code == Code::kOutOfMemory || code == Code::kIo ? 1 : 2);
 }

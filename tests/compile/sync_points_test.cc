@@ -39,7 +39,7 @@ Result<PlannedSyncPoints> Merged(const std::vector<LoweredProgram>& programs) {
 }
 
 TEST(SyncPoints, GroupsHaveCommunicatorsOfTheirOwnInOneOrder) {
-  // Two stages on a device each, and a third; device 1 takes from 0 and sends to 2.
+  // Three stages, one a device: device 1 receives from 0 and sends to 2.
   const auto merged = Merged({Only({{{0, 1}, "a"}, {{0, 2}, "b"}, {{}, "all"}}),
                               Only({{{0, 1}, "a"}, {{1, 2}, "c"}, {{}, "all"}}),
                               Only({{{0, 2}, "b"}, {{1, 2}, "c"}, {{}, "all"}})});

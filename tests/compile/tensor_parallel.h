@@ -27,8 +27,8 @@ struct TensorParallel {
   int64_t rank = 0;  // kFiles only
 };
 
-// Numbers in [-1/8, 1/8) that depend on the seed alone: a matrix of rows x columns, of which [first, first +
-// count) along axis `axis` are returned.
+// Part [first, first + count) along axis `axis` of a matrix of rows x columns. Its numbers lie in [-1/8, 1/8)
+// and depend only on the seed.
 inline std::vector<float> Weight(uint32_t seed, int64_t rows, int64_t columns, int axis, int64_t first,
                                  int64_t count) {
   std::vector<float> out;

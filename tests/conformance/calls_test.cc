@@ -31,7 +31,8 @@ CONFORMANCE_SUITE(Calls);
 TEST_P(Calls, GiveWhatTheirOpsCompute) {
   const Status opened = calls_.Open(driver_);
   ASSERT_TRUE(opened.ok()) << opened.message();
-  EXPECT_EQ(CountsOfTestOps().taps, 0);  // arming runs nothing, and records no op that no graph may contain
+  EXPECT_EQ(CountsOfTestOps().taps,
+            0);  // arming runs nothing, and does not record ops that graphs cannot contain
   EXPECT_EQ(CountsOfTestOps().scaled, 0);
   Floats y;
   for (bool stepwise : {false, true, false}) {
@@ -46,7 +47,7 @@ TEST_P(Calls, GiveWhatTheirOpsCompute) {
 
 TEST_P(Calls, MakeInstancesOnceAPlanAndGiveThemBack) {
   ASSERT_TRUE(calls_.Open(driver_, 3).ok());
-  EXPECT_EQ(CountsOfTestOps().created, 3);  // Scale, Accumulate, Tap: shared by the sessions
+  EXPECT_EQ(CountsOfTestOps().created, 3);  // Scale, Accumulate, Tap; the sessions share them
   EXPECT_EQ(CountsOfTestOps().destroyed, 0);
   calls_.Close();
   EXPECT_EQ(CountsOfTestOps().destroyed, 3);

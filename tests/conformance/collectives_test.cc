@@ -11,9 +11,9 @@ namespace rondo::test {
 namespace {
 
 constexpr uint32_t kRanks = 2;
-constexpr size_t kCount = 64;  // elements of one rank's part
+constexpr size_t kCount = 64;  // elements in one rank's part
 constexpr uint64_t kPart = kCount * sizeof(float);
-// By sync point; kAlone is of a communicator of its own.
+// The op of each sync point. kAlone has its own communicator.
 constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce,     CollectiveOp::kAllGather,
                                  CollectiveOp::kReduceScatter, CollectiveOp::kBroadcast,
                                  CollectiveOp::kAllReduce,     CollectiveOp::kSend,
@@ -105,13 +105,13 @@ class CollectiveOps : public Conformance {
     if (step != nullptr) *step = failed;
     return status;
   }
-  // Starts it, waits for it on the stream and then for the stream.
+  // Starts the collective, waits for it on the stream, and then for the stream.
   Status Do(const CollectivePart& part, uint32_t* step = nullptr) {
     RONDO_RETURN_IF_ERROR(Start(part));
     RONDO_RETURN_IF_ERROR(Wait(part));
     return Synchronize(part.rank, step);
   }
-  // `work` of every rank on a thread of its own; what it returned.
+  // Calls `work` for every rank on its own thread. Returns the results.
   std::vector<Status> OnEachRank(const std::function<Status(uint32_t rank)>& work) {
     std::vector<Status> results(kRanks);
     std::vector<std::thread> threads;
@@ -135,7 +135,7 @@ class CollectiveOps : public Conformance {
     ExpectOk(Synchronize(rank));
     return values;
   }
-  // What `op` gives `rank` of inputs Input(r), behind which is what was there.
+  // The result of `op` on `rank` for the inputs Input(r); elements that it does not write stay `before`.
   static Floats Input(uint32_t rank) { return Counting(rank == 0 ? 1 : 100, kRanks * kCount); }
   static Floats Expected(CollectiveOp op, uint32_t rank, float before) {
     const Floats a = Input(0), b = Input(1);
@@ -172,15 +172,16 @@ TEST_P(CollectiveOps, GiveWhatTheirNamesSay) {
 TEST_P(CollectiveOps, InGraphsAreReplayedRunAfterRun) {
   ASSERT_NE(collectives_, nullptr);
   std::vector<Graph*> graphs(kRanks);
-  ExpectAllOk(OnEachRank([&](uint32_t rank) -> Status {  // at the same time: records_together
-    Rank& r = ranks_[rank];
-    RONDO_RETURN_IF_ERROR(r.device->BeginRecord(r.stream));
-    Status status = Start(Part(rank, 0));
-    if (status.ok()) status = Wait(Part(rank, 0));
-    Result<Graph*> graph = r.device->EndRecord(r.stream);
-    if (graph.ok()) graphs[rank] = *graph;
-    return status.ok() ? graph.status() : status;
-  }));
+  ExpectAllOk(
+      OnEachRank([&](uint32_t rank) -> Status {  // at the same time, for drivers with records_together
+        Rank& r = ranks_[rank];
+        RONDO_RETURN_IF_ERROR(r.device->BeginRecord(r.stream));
+        Status status = Start(Part(rank, 0));
+        if (status.ok()) status = Wait(Part(rank, 0));
+        Result<Graph*> graph = r.device->EndRecord(r.stream);
+        if (graph.ok()) graphs[rank] = *graph;
+        return status.ok() ? graph.status() : status;
+      }));
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     ASSERT_NE(graphs[rank], nullptr);
     const Span<const GraphNode> nodes = ranks_[rank].device->Nodes(graphs[rank]);
@@ -233,7 +234,7 @@ TEST_P(CollectiveOps, LeaveTheirStreamToOtherWorkMeanwhile) {
   ExpectOk(Start(Part(0, kAlone)));
   ExpectOk(Do(Part(1, kAlone)));
   ExpectOk(Wait(Part(0, kAlone)));
-  ExpectOk(Synchronize(0));  // before the one that was started first
+  ExpectOk(Synchronize(0));  // although the other one was started first
   EXPECT_EQ(Out(0)[3], 303);
   ExpectOk(Do(Part(1, 0)));
   ExpectOk(Wait(Part(0, 0)));

@@ -17,7 +17,7 @@ class FakeCudaUnderTest : public CudaUnderTest {
     fake_cuda::SetMachine({});
     return CudaUnderTest::Make(devices, ops);
   }
-  // A driver that lives holds its devices' contexts, and a kernel of each that fills synthetic weights.
+  // A live driver holds its devices' contexts, and on each a kernel that fills synthetic weights.
   std::string Held(Driver* driver) override {
     const fake_cuda::Balance held = fake_cuda::Held();
     const std::pair<const char*, int64_t> kinds[] = {{"contexts", driver == nullptr ? held.contexts : 0},

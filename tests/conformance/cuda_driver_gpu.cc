@@ -3,7 +3,8 @@
 namespace rondo::test {
 namespace {
 
-// What GPUs give out is not counted: CUDA keeps some of it (tests/cuda/gpu_driver_test.cc knows how much).
+// Memory on GPUs is not counted, because CUDA keeps some of it (tests/cuda/gpu_driver_test.cc knows how
+// much).
 class GpuUnderTest : public CudaUnderTest {
  public:
   using CudaUnderTest::CudaUnderTest;

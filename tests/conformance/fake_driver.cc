@@ -1,4 +1,4 @@
-// The fake driver of tests/runtime, whose promises those tests rely on. Also the same driver behind a driver
+// The fake driver of tests/runtime, on whose promises those tests rely. Also the same driver behind a driver
 // and devices that forward every call.
 #include "tests/runtime/fake_driver.h"
 

@@ -15,7 +15,7 @@ class Graphs : public Conformance {
     ASSERT_NE(module_, nullptr);
     for (DeviceAddress* block : {&x_, &y_, &z_}) *block = Put(Counting(1));
   }
-  // y = x + x, z = x * y, x = z, as steps 3, 4 and a copy.
+  // Enqueues y = x + x (step 3), z = x * y (step 4) and the copy x = z.
   void Chain(Stream* stream = nullptr) {
     Launch(module_, SimpleKernels::kAdd, {x_, x_, y_}, 3, stream);
     Launch(module_, SimpleKernels::kMul, {x_, y_, z_}, 4, stream);
@@ -51,7 +51,7 @@ TEST_P(Graphs, ReplaysAreDirectLaunchesToTheBit) {
   Graph* graph = Record([&] { Chain(); });
   ASSERT_NE(graph, nullptr);
   std::vector<Floats> direct;
-  for (int round = 0; round < 30; ++round) {  // the values soon grow past what is finite
+  for (int round = 0; round < 30; ++round) {  // the values soon become infinite
     Chain();
     direct.push_back(Get(x_));
     if (round % 5 == 4) Write(x_, Counting(0.01f));
@@ -182,7 +182,7 @@ TEST_P(Graphs, TakeInStreamsThatWaitForThem) {
     Replay(graph);
     EXPECT_EQ(Get(sum), Counting(8));
   }
-  // Its second stream runs by itself again.
+  // The second stream runs independently again.
   Launch(module_, SimpleKernels::kMul, {x_, x_, z_}, 4, second);
   EXPECT_EQ(Get(z_, kElements, second)[3], 9);
 }
@@ -222,7 +222,7 @@ TEST_P(Graphs, UseOtherAddressesFromTheNextLaunchOn) {
     EXPECT_EQ(device_->SetAddresses(graph, 0, launched).code(), Code::kUnsupported);
     GTEST_SKIP() << GetParam()->name() << ": its DriverInfo has no rebinding";
   }
-  Replay(graph);  // keeps its own, though they are changed before anybody waits
+  Replay(graph);  // the graph keeps its arguments, though they change before anybody waits
   ExpectOk(device_->SetAddresses(graph, 0, launched));
   ExpectOk(device_->SetAddresses(graph, 1, copied));
   Replay(graph);

@@ -1,5 +1,5 @@
-// The host driver on one thread, on three, with the baseline's instructions, and with devices that run their
-// work in a random order.
+// The host driver on one thread, on three, with the baseline instructions, and with devices that run their
+// work in random order.
 #include "drivers/host/host_driver.h"
 
 #include "tests/conformance/driver_under_test.h"
@@ -25,7 +25,7 @@ class HostUnderTest : public DriverUnderTest {
     return CreateHostDriver(options);
   }
   void Destroy(Driver* driver) override { DestroyHostDriver(driver); }
-  // An integer op of a float register.
+  // Makes an integer op read a float register.
   void Spoil(PlanData*, std::vector<Kernel>* kernels, Arena& arena) override {
     Kernel& kernel = kernels->front();
     std::vector<Part> parts(kernel.parts.begin(), kernel.parts.end());

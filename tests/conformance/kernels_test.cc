@@ -124,7 +124,7 @@ TEST_P(Kernels, ThatTheDriverCannotRunAreRefusedByName) {
   EXPECT_NE(std::string(module.status().message()).find("the_spoilt_one"), std::string::npos)
       << module.status().message();
   EXPECT_EQ(Held(), held);
-  // The same plan with nothing wrong is loaded.
+  // The same plan without the fault loads.
   module = device_->LoadModule(kernels_.plan.data);
   ASSERT_TRUE(module.ok()) << module.status().message();
   device_->DestroyModule(*module);

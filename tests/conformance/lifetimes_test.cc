@@ -1,4 +1,4 @@
-// Objects end in any order that core/driver.h allows, and leave nothing.
+// Objects may be destroyed in any order that core/driver.h allows, and leave nothing behind.
 #include <algorithm>
 
 #include "tests/conformance/conformance.h"
@@ -15,7 +15,7 @@ CONFORMANCE_SUITE(Lifetimes);
 
 enum class Object { kModule, kGraph, kStream, kEvent, kBlock };
 
-// What one partition of a session has, made by hand.
+// The objects of one partition of a session, made by hand.
 struct Objects {
   Device* device;
   Module* module = nullptr;

@@ -12,7 +12,7 @@
 namespace rondo {
 namespace {
 
-// Counts what it gives; refuses when `left` requests have been granted.
+// Counts the memory that it gives, and refuses after `left` requests.
 struct Counted {
   std::map<void*, size_t> blocks;
   size_t bytes = 0;
@@ -60,7 +60,7 @@ TEST(Arena, GivesMemoryThatNobodyElseHas) {
       given.push_back({at, at + bytes});
     }
     EXPECT_EQ(arena.bytes(), counted.bytes);
-    EXPECT_LT(counted.blocks.size(), 20u);  // a block for many
+    EXPECT_LT(counted.blocks.size(), 20u);  // one block serves many requests
   }
   EXPECT_TRUE(counted.blocks.empty());
 }
@@ -75,7 +75,7 @@ TEST(Arena, TakesNoMoreThanItsLimit) {
     }
     EXPECT_LE(arena.bytes(), limit);
     EXPECT_EQ(arena.bytes(), counted.bytes);
-    EXPECT_GE(given + limit / 2 + 128, limit);  // and most of that can be used
+    EXPECT_GE(given + limit / 2 + 128, limit);  // and most of the limit can be used
     EXPECT_EQ(arena.Allocate(limit + 1, 8), nullptr);
     EXPECT_EQ(arena.Allocate(~size_t{0}, 8), nullptr);
   }
@@ -101,7 +101,7 @@ TEST(Arena, MovesWithWhatItHolds) {
   const size_t bytes = arena.bytes();
   Arena moved(std::move(arena));
   EXPECT_EQ(moved.bytes(), bytes);
-  EXPECT_EQ(arena.bytes(), 0u);  // NOLINT: what is left of it is an empty arena
+  EXPECT_EQ(arena.bytes(), 0u);  // NOLINT: a moved-from arena is empty
   Arena assigned(other.allocator());
   ASSERT_NE(assigned.Allocate(10, 8), nullptr);
   assigned = std::move(moved);

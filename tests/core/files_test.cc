@@ -122,13 +122,13 @@ TEST(OutputFiles, AreThereWhenTheyAreCompleteAndNotBefore) {
     EXPECT_EQ(FilesIn(folder), 2u);
   }
   EXPECT_EQ(Contents(path), "TEXT old");
-  EXPECT_EQ(FilesIn(folder), 1u);  // what never was complete is gone
+  EXPECT_EQ(FilesIn(folder), 1u);  // incomplete files are gone
   auto made = OutputFile::Create(path, kText), second = OutputFile::Create(path, kText);
-  ASSERT_TRUE(made.ok() && second.ok());  // two at once have files of their own
+  ASSERT_TRUE(made.ok() && second.ok());  // two at once write to different files
   OutputFile file = std::move(*made);
   EXPECT_TRUE(file.Append("TEXT ", 5).ok());
   EXPECT_TRUE(file.WriteAt(9, "end", 3).ok());
-  EXPECT_TRUE(file.Append("of ", 3).ok());  // goes on where the last Append ended
+  EXPECT_TRUE(file.Append("of ", 3).ok());  // continues after the last Append
   EXPECT_TRUE(file.WriteAt(8, "-", 1).ok());
   EXPECT_TRUE(file.Commit().ok());
   EXPECT_EQ(Contents(path), "TEXT of -end");
@@ -176,7 +176,7 @@ TEST(Descriptors, AreClosedOnce) {
   EXPECT_FALSE(Descriptor(number).Close());
 }
 
-// A process may have closed its standard input: files then get its number.
+// If a process has closed its standard input, the next file gets its descriptor number, 0.
 TEST(Descriptors, ZeroIsOneLikeOthers) {
   const TemporaryFolder folder;
   const int kept = dup(0);

@@ -1,4 +1,4 @@
-// Lists and shapes: small containers that all other code uses.
+// Lists and shapes, the small containers that all other code uses.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ TEST(GrowingLists, HoldWhatAVectorWould) {
       }
       case 2: {
         if (vector.empty()) break;
-        EXPECT_TRUE(list.push_back(list.front()));  // lies in the list that grows
+        EXPECT_TRUE(list.push_back(list.front()));  // the element lies in the list that grows
         vector.push_back(int{vector.front()});
         break;
       }

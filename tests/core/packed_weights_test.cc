@@ -11,7 +11,7 @@
 namespace rondo {
 namespace {
 
-// Sign, exponent and mantissa, by the formats' definition; any value will do for NaN codes.
+// The formats' definition by sign, exponent and mantissa. NaN codes may have any value.
 TEST(PackedCodes, AreTheNumbersOfTheirFormat) {
   struct Format {
     PackedType type;
@@ -40,7 +40,7 @@ TEST(PackedCodes, AreTheNumbersOfTheirFormat) {
   }
 }
 
-// Of all codes the nearest; of two as near the one that ends in a zero bit.
+// The nearest code; if two are equally near, the one that ends in a zero bit.
 uint8_t NearestCode(float f, int greatest, float (*value)(uint8_t)) {
   if (std::abs(f) >= value(static_cast<uint8_t>(greatest)))
     return static_cast<uint8_t>(greatest | (std::signbit(f) ? 0x80 : 0));
@@ -57,7 +57,7 @@ TEST(Fp8, FloatsBecomeTheNearestCode) {
   struct Format {
     uint8_t (*code)(float);
     float (*value)(uint8_t);
-    int greatest, infinity;  // codes; without one an infinity is the greatest number
+    int greatest, infinity;  // codes; in a format without infinity, infinity becomes the largest number
   };
   for (const Format& f :
        {Format{FloatToE4M3, E4M3ToFloat, 0x7e, 0x7e}, Format{FloatToE5M2, E5M2ToFloat, 0x7b, 0x7c}}) {
@@ -82,9 +82,9 @@ TEST(Fp8, FloatsBecomeTheNearestCode) {
   }
 }
 
-// Lane by lane, word by word and pair by pair, as the header lists them.
+// Goes lane by lane, word by word and pair by pair, as the header lists them.
 void ExpectCodesWhereTheHeaderSays(const PackedShape& shape) {
-  const int64_t pairs = 16 / shape.bits, in_row = 2 * pairs;  // of a word; of a row's two words
+  const int64_t pairs = 16 / shape.bits, in_row = 2 * pairs;  // in a word; in a row's two words
   int64_t bit = 0;                                            // where the next word begins
   for (int64_t tile = 0; tile < shape.tiles(); ++tile) {
     for (int64_t piece = 0; piece < shape.pieces(); ++piece) {
@@ -128,7 +128,7 @@ TEST(PackedShapes, HaveEachCodeAndScaleWhereTheHeaderSays) {
           const PackedShape shape = {n, k, block, bits};
           ExpectCodesWhereTheHeaderSays(shape);
           ExpectScalesWhereTheHeaderSays(shape);
-          // What contracts say covers all of it.
+          // The range that contracts state covers the whole weight.
           EXPECT_GE((n - 1) * shape.Stride() + k, n > 1 ? shape.bytes() : k);
           EXPECT_GE(shape.covered(), shape.bytes());
           EXPECT_GE(shape.covered(), (n - 1) * shape.Stride() + k);

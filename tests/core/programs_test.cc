@@ -45,7 +45,7 @@ TEST(Collectives, ReadAndWriteWhatTheyAreFor) {
   struct Bytes {
     CollectiveOp op;
     uint64_t read, written;
-    int64_t apart;  // of participant 3
+    int64_t apart;  // the offset of participant 3
   };
   for (const Bytes& b : {Bytes{CollectiveOp::kAllReduce, 100, 100, 0},
                          {CollectiveOp::kAllGather, 100, 400, 300},

@@ -61,7 +61,6 @@ TEST(ScalarOps, CastsTruncateSaturateAndWrap) {
   EXPECT_EQ((scalar::Cast<float, float>(65520.0f, DType::kF16)), std::numeric_limits<float>::infinity());
 }
 
-// Of every exponent, by multiplying as often; and of what divides by what, by the quotient's definition.
 TEST(ScalarOps, TruthsAreStoredAsOne) {
   uint8_t stored[3] = {7, 7, 7};
   scalar::Store<float>(DType::kBool, stored, 0, 0.5f);
@@ -70,6 +69,7 @@ TEST(ScalarOps, TruthsAreStoredAsOne) {
   EXPECT_EQ(std::vector<uint8_t>(stored, stored + 3), (std::vector<uint8_t>{1, 1, 0}));
 }
 
+// Powers are compared with repeated products; quotients and remainders with their definition.
 TEST(ScalarOps, OfIntegersAreThoseOfSchool) {
   for (int64_t a = -9; a <= 9; ++a) {
     uint64_t power = 1;

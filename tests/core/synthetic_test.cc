@@ -12,8 +12,7 @@
 namespace rondo {
 namespace {
 
-// The header's words once more: fmix64 of MurmurHash3 over k + i * 2^64 / golden ratio, of which the upper 16
-// bits count.
+// The header's definition again: the upper 16 bits of MurmurHash3's fmix64 of k + i * 2^64 / golden ratio.
 double Uniform(uint64_t key, uint64_t i) {
   uint64_t h = key + i * 0x9e3779b97f4a7c15ull;
   h = (h ^ h >> 33) * 0xff51afd7ed558ccdull;

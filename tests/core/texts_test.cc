@@ -31,11 +31,11 @@ std::string Escaped(const std::string& bytes) {
 }
 
 TEST(Printable, ShowsEveryCharacterButThoseThatTerminalsObey) {
-  // First and last of those that the header lists.
+  // The first and last of each range that the header lists.
   const std::pair<uint32_t, uint32_t> kHidden[] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},
                                                    {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}};
   for (uint32_t code = 0; code <= 0x10ffff; ++code) {
-    bool shown = code < 0xd800 || code > 0xdfff;  // no surrogates
+    bool shown = code < 0xd800 || code > 0xdfff;  // surrogates are not shown
     for (const auto& [first, last] : kHidden) shown &= code < first || code > last;
     const std::string bytes = Utf8(code);
     ASSERT_EQ(PrintableBytes(bytes, 0), shown ? bytes.size() : 0) << code;

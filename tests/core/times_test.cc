@@ -24,19 +24,19 @@ TEST(CollectiveTimes, AreTheTablesAndInProportionBetween) {
   }
   EXPECT_NEAR(of(1500, 2), 15, 1e-9);
   EXPECT_NEAR(of(3000, 8), 55, 1e-9);
-  EXPECT_NEAR(of(2000, 2 * std::sqrt(2.0)), 23, 1e-9);  // half a doubling from 2 to 4 devices
+  EXPECT_NEAR(of(2000, 2 * std::sqrt(2.0)), 23, 1e-9);  // halfway (in doublings) from 2 to 4 devices
   EXPECT_NEAR(of(2000, 4 * std::sqrt(2.0)), 33, 1e-9);  // and from 4 to 8
-  EXPECT_NEAR(of(10'000, 2), 100, 1e-9);                // on as between the last two
+  EXPECT_NEAR(of(10'000, 2), 100, 1e-9);                // beyond the last size it continues the last slope
   EXPECT_NEAR(of(0, 2), 10, 1e-9);                      // never below the first
   EXPECT_NEAR(AllReduceMicroseconds({table.data(), 1}, 5000, 2), 10, 1e-9);
 }
 
 TEST(CollectiveTimes, ATwoShotIsForManyBytesAmongMoreThanTwo) {
-  EXPECT_FALSE(TwoShotIsQuicker(1e12, 2));  // sends as much
+  EXPECT_FALSE(TwoShotIsQuicker(1e12, 2));  // with 2 ranks both send the same amount
   EXPECT_FALSE(TwoShotIsQuicker(4096, 8));
   EXPECT_TRUE(TwoShotIsQuicker(1 << 20, 8));
   EXPECT_TRUE(TwoShotIsQuicker(1 << 20, 4));
-  // Where 1.8 us are what sending the difference takes: 2 * bytes * 7 * 3/4 at 250 GB/s.
+  // The size at which sending the difference (2 * bytes * 7 * 3/4, at 250 GB/s) takes 1.8 us.
   const double even = 1.8 * 2.5e5 / (2 * 7 * 0.75);
   EXPECT_FALSE(TwoShotIsQuicker(even * 0.999, 8));
   EXPECT_TRUE(TwoShotIsQuicker(even * 1.001, 8));

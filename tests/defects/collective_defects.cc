@@ -51,7 +51,7 @@ bool FewerParticipants(Patient& p) {
 
 bool IsWait(const Step& s) { return s.kind == StepKind::kCollectiveWait; }
 
-// The wait comes one step later than it did, past whoever needs the result.
+// Moves the wait one step later, after a step that needs the result.
 bool LateWait(Patient& p) {
   Place at = PickStep(p, [](const Program& program, const Step& s, uint32_t i) {
     return IsWait(s) && i + 1 < program.steps.size() && program.steps[i + 1].device == s.device;

@@ -1,5 +1,5 @@
 // defect_table [--each N] [--seed S] [--only KIND] [--list] PLAN...: plants N defects of each kind in each
-// plan and counts the parts that find them; the lifecycle verifier runs with the checker off.
+// plan, and counts which parts find them. The lifecycle verifier runs with the checker off.
 #include <signal.h>
 #include <unistd.h>
 
@@ -23,25 +23,28 @@
 namespace rondo::defects {
 namespace {
 
-constexpr double kMostPoints = 1 << 27;   // of a run: larger ones take too long, again and again
-constexpr unsigned kMostSeconds = 120;    // of one defect
-constexpr uint64_t kMostRunSeconds = 20;  // of one run
+constexpr double kMostPoints = 1 << 27;   // of a run; larger runs take too long when repeated
+constexpr unsigned kMostSeconds = 120;    // for one defect
+constexpr uint64_t kMostRunSeconds = 20;  // for one run
 
 struct Counts {
   uint64_t planted = 0, verifier = 0, checker = 0, driver = 0;
-  uint64_t same = 0;    // accepted, and computes what it did
-  uint64_t other = 0;   // accepted, and computes something else, always the same
-  uint64_t missed = 0;  // accepted, and what it computes depends on poison or order
-  uint64_t large = 0;   // accepted, not run
-  // With the checker off: the results depend on poison or order, or, of what the checker refuses, are others.
+  uint64_t same = 0;    // accepted, and computes the same as before
+  uint64_t other = 0;   // accepted, and always computes the same other results
+  uint64_t missed = 0;  // accepted, and the results depend on poison or order
+  uint64_t large = 0;   // accepted, but too large to run
+  // With the checker off, the results depend on poison or order; or the checker refuses it and the results
+  // differ.
   uint64_t changes = 0;
   uint64_t lifecycle = 0;  // of those, found by the lifecycle verifier
-  uint64_t flagged = 0;    // found by it, but accepted by the checker, and its runs end well, always the same
+  uint64_t flagged =
+      0;  // found by the verifier, but accepted by the checker, and all runs give the same results
 };
 
-constexpr double kLeastFound = 0.95;  // of what changes results, by the lifecycle verifier
+constexpr double kLeastFound =
+    0.95;  // share of result-changing defects that the lifecycle verifier must find
 
-char now[512];  // what is at work, for the alarm
+char now[512];  // what runs now, for the alarm's message
 
 void OnAlarm(int) {
   const char text[] = "defect_table: no end after 120 s: ";
@@ -66,7 +69,7 @@ double PointsOf(const PlanData& plan) {
   return sum;
 }
 
-// One plan as it was compiled.
+// A plan without defects.
 struct Sound {
   std::string path;
   Plan plan;
@@ -74,7 +77,7 @@ struct Sound {
   std::vector<Results> results;
 };
 
-// What the lifecycle verifier finds first; "" if nothing.
+// The lifecycle verifier's first finding; "" if it has none.
 std::string FirstFinding(const Plan& plan, const EffectRunner& runner) {
   VerifyOptions options;
   options.reopenings = 1;
@@ -102,8 +105,8 @@ Result<Sound> OpenSound(const std::string& path, EffectRunner** runner) {
   return sound;
 }
 
-// Weights where no session can use them in place: it copies them, so that what a plan that is not checked
-// writes into them is gone with the session.
+// Weights that no session can use in place. A session copies them, so an unchecked plan's writes to its
+// weights end with the session.
 class WeightsCopy {
  public:
   explicit WeightsCopy(Span<const uint8_t> weights) : memory_(weights.size() + kAlignment) {
@@ -120,7 +123,7 @@ class WeightsCopy {
   Span<const uint8_t> bytes_;
 };
 
-// Who finds a damaged plan.
+// Counts which parts find the damaged plan.
 void Judge(const Sound& sound, const PlanData& plan, EffectRunner* runner, Counts* counts) {
   ++counts->planted;
   if (!VerifyPlan(plan).ok()) return static_cast<void>(++counts->verifier);
@@ -141,7 +144,8 @@ void Judge(const Sound& sound, const PlanData& plan, EffectRunner* runner, Count
   counts->changes += changes;
   counts->lifecycle += changes && found;
   if (changes && !found) std::printf("NOT FOUND by the lifecycle verifier: %s\n", now);
-  if (!accepted || changes || !found || !(*results)[0].error.empty()) return;  // a run that fails is found
+  if (!accepted || changes || !found || !(*results)[0].error.empty())
+    return;  // a failing run counts as found
   ++counts->flagged;
   std::printf("FLAGGED by the lifecycle verifier: %s: %s\n", now, finding.c_str());
 }

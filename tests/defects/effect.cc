@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kMostNanoseconds = 20'000'000'000;
 
-// As the lifecycle verifier makes inputs.
+// The same inputs as the lifecycle verifier's.
 std::vector<uint8_t> InputBytes(const Port& port, const Buffer& buffer) {
   std::vector<uint8_t> bytes(buffer.bytes);
   FillSyntheticRange(buffer.dtype, SyntheticKey(1, port.name), 1.0f, 0,
@@ -49,7 +49,8 @@ Results RunProgram(Session* session, uint32_t program, bool stepwise) {
   options.stepwise = stepwise;
   Results results;
   if (Status status = session->Run(program, inputs, outputs, options); !status.ok()) {
-    results.error = std::to_string(static_cast<int>(status.code()));  // words may name another step first
+    results.error =
+        std::to_string(static_cast<int>(status.code()));  // the message may name a different step each time
     return results;
   }
   for (size_t i = first_output; i < memory.size(); ++i)
@@ -83,7 +84,7 @@ Result<std::vector<Results>> EffectRunner::Run(const Plan& plan) {
   std::vector<Results> all;
   for (const Way& way : ways_) {
     RONDO_ASSIGN_OR_RETURN(Runtime runtime, Runtime::Create(way.driver, {}));
-    SessionOptions limits;  // a damaged plan may wait for what never comes
+    SessionOptions limits;  // a damaged plan may wait for ever
     limits.timeout_ns = limits.run_timeout_ns = kMostNanoseconds;
     RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan, limits));
     Results results;

@@ -46,7 +46,7 @@ bool SwapSteps(Patient& p) {
   return true;
 }
 
-// Leaves the step's place to the one before it, done twice.
+// Replaces the step by a second copy of the step before it.
 bool DropStep(Patient& p) {
   Place at = PickStep(p, [](const Program& program, const Step& s, uint32_t i) {
     return i > 0 && s.kind == StepKind::kLaunch && program.steps[i - 1].kind == StepKind::kLaunch &&
@@ -59,7 +59,7 @@ bool DropStep(Patient& p) {
   return true;
 }
 
-// The step is taken out, and partitions and lifetimes are renumbered as a planner would.
+// Removes the step, and renumbers partitions and lifetimes as a planner would.
 bool LeaveOutStep(Patient& p) {
   Place at = PickStep(p, [](const Program& program, const Step& s, uint32_t) {
     return program.steps.size() > 1 && s.kind == StepKind::kLaunch && s.records == kNone;

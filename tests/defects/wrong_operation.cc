@@ -9,7 +9,7 @@ namespace rondo::defects {
 namespace {
 
 struct Sort {
-  const char* op_type;  // of the node
+  const char* op_type;  // the node's operator
   TapeOp op, wrong;
 };
 constexpr Sort kSorts[] = {{"Erf", TapeOp::kErf, TapeOp::kAbs},         {"Tanh", TapeOp::kTanh, TapeOp::kNeg},

@@ -118,14 +118,14 @@ TEST(WholeStates, AMaskOfPositionsIsAppliedInPlace) {
 
 // ------------------------------------------------------------------------------------- caches
 
-// A row x at position p of a cache, put there by `where`, whatever the mask is made of.
+// A cache with row x written at position p by a Where; each test makes the mask in another way.
 class OneHotCache : public AliasModel {
  public:
   explicit OneHotCache(int64_t first = 0) {
     State("cache", {32, 16}, "cache_out");
     Input("x", {1, 16});
     Input("p", {1}, kInt64);
-    IntegersBelow(32 + 8);  // some are nowhere
+    IntegersBelow(32 + 8);  // some positions are outside the cache
     std::vector<int64_t> numbers;
     for (int64_t i = 0; i < 32; ++i) numbers.push_back(first + i);
     Ints("numbers_flat", numbers);
@@ -199,7 +199,7 @@ TEST(Caches, AMaskOfManyPositionsIsNoOneHot) {
   }
 }
 
-// On the host, in order: each row is read before it is overwritten, and no copy is needed.
+// On the host rows move in order: each is read before it is overwritten, so no copy is needed.
 TEST(Caches, AShiftedCacheIsMovedInOnePass) {
   for (bool sliced_after : {false, true}) {
     AliasModel m;
@@ -222,7 +222,8 @@ TEST(Caches, AShiftedCacheIsMovedInOnePass) {
   }
 }
 
-// Heads, rows, features: rows move within each head. What moves up, or wraps around, is read from a copy.
+// Dimensions: heads, rows, features. Rows move within each head. Rows that move up or wrap around are read
+// from a copy.
 TEST(Caches, ManyHeadsAreShiftedInOnePassAndWhatMovesUpIsNot) {
   for (const bool up : {false, true}) {
     AliasModel m;
@@ -289,7 +290,7 @@ TEST(Caches, TwoOfOneBufferAreWrittenEachInItsHalf) {
 
 // ------------------------------------------------------------------- parts of one memory, changed
 
-// t = softmax(x), and one row of each of its parts replaced.
+// t = softmax(x), split into parts along `axis`, with one row of each part replaced.
 void HalvesOf(AliasModel* m, int64_t axis) {
   m->Input("x", {8, 16});
   m->Input("u", {1, axis == 0 ? 16 : 8});
@@ -328,7 +329,7 @@ TEST(Parts, WhatReadsElementsThatAreNotReplacedIsNotHeldUp) {
   m.Slice("t", "tail", 4, 8);
   m.Node("ScatterND", {"head", "row", "u"}, {"changed"});
   m.Node("Softmax", {"changed"}, {"y"});
-  m.Node("MatMul", {"tail", "w"}, {"z0"});  // reads y first, and then the tail
+  m.Node("MatMul", {"tail", "w"}, {"z0"});  // the steps read y first, then the tail
   m.Input("w", {16, 16});
   m.Node("Add", {"z0", "y"}, {"z"});
   m.Output("z");
@@ -353,7 +354,7 @@ TEST(Parts, WhatIsReadAsItWasIsCopied) {
   EXPECT_NE(m.Why().find("others read it as it was"), std::string::npos) << m.Why();
 }
 
-// All rows of "many" are the same memory; the row that is changed needs its own.
+// All rows of "many" share the same memory, so changing one row needs a copy.
 TEST(Parts, WhatIsRepeatedIsCopied) {
   AliasModel m;
   m.Input("x", {1, 16});

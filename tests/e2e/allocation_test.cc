@@ -1,4 +1,4 @@
-// No Run of a real model allocates, the first included: every allocation of the process is counted.
+// No Run of a real model allocates, not even the first. Every allocation of the process is counted.
 #include <cstdlib>
 #include <filesystem>
 

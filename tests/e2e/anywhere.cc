@@ -7,7 +7,7 @@
 namespace rondo {
 namespace {
 
-// One program's tensors, and where else they may lie.
+// One program's tensors, and the places where they may lie.
 class Runs {
  public:
   Runs(LiveModel& model, Session& session, uint32_t program, const MakePlace& make, uint32_t seed)
@@ -53,7 +53,7 @@ class Runs {
     const Status status = session_.Run(program_, inputs, outputs, options);
     EXPECT_TRUE(status.ok()) << status.message();
   }
-  // Null: it stays in host memory.
+  // A random place; null for host memory.
   Place* Draw(const TwoPlaces& places) { return random_() % 4 == 0 ? nullptr : places[random_() % 2].get(); }
   size_t Alignment() {
     constexpr size_t kAlignments[] = {1, 4, 16, 64, 256, 4096};
@@ -71,7 +71,7 @@ class Runs {
       inputs[i].memory = MemoryKind::kDevice;
     }
     std::vector<Output> outputs;
-    std::vector<std::pair<size_t, Place*>> from;  // which output, and its place
+    std::vector<std::pair<size_t, Place*>> from;  // the output's index, and its place
     for (size_t i = 0; i < host_.outputs.size(); ++i) {
       if (random_() % 8 == 0) continue;
       Output output = host_.outputs[i];

@@ -10,10 +10,10 @@ namespace rondo {
 namespace {
 
 using Dims = std::vector<int64_t>;
-// One operator that reads or writes where an index input says.
+// An operator that reads or writes at places that an index input names.
 struct Indexed {
   const char* op;
-  Dims data, index, updates;  // no updates: a gather
+  Dims data, index, updates;  // empty updates: a gather
   Dims result;
   int index_type = kInt64;
   const char* domain = "";
@@ -33,7 +33,7 @@ const Indexed kIndexed[] = {
     {"RotaryEmbedding", {1, 2, 3, 4}, {1, 3}, {}, {1, 2, 3, 4}, kInt64, "com.microsoft"},
 };
 
-// The node that reads, in `graph`.
+// Adds the node to `graph`.
 template <typename Owner>
 void AddRead(Owner* graph, const Indexed& i, const std::string& y) {
   std::vector<std::string> inputs = {"data", "index"};
@@ -80,7 +80,7 @@ TEST_P(BranchFaults, CountWhereTheBranchIsTaken) {
     for (size_t k = 0; k < ran.y.size(); ++k) ASSERT_EQ(ran.y[k], -10 * (1 + static_cast<double>(k % 3)));
     in["condition"] = {in_then ? 1.0 : 0.0};
     EXPECT_TRUE(Says(RunWith(*live, in).status, {"index 9", "outside [0, ", "reader"}));
-    // Taken, with indices that are valid: as without the If.
+    // The branch is taken with valid indices: the result is that without the If.
     in["index"] = {2, 1};
     ran = RunWith(*live, in);
     ASSERT_TRUE(ran.status.ok()) << ran.status.message();
@@ -96,7 +96,7 @@ TEST_P(BranchFaults, CountWhereTheBranchIsTaken) {
 INSTANTIATE_TEST_SUITE_P(All, BranchFaults, testing::ValuesIn(kIndexed),
                          [](const auto& info) { return std::string(info.param.op); });
 
-// Both branches of both Ifs, each with its own index: y = a ? (b ? t[0] : t[1]) : (b ? t[2] : t[3]).
+// Both branches of both Ifs read with their own index: y = a ? (b ? t[0] : t[1]) : (b ? t[2] : t[3]).
 TEST(BranchFaultsTest, NestedBranchesFaultWhereAllAroundThemAreTaken) {
   ModelMaker m;
   for (const char* name : {"a", "b"}) m.Input(name, {}, kBool);
@@ -127,7 +127,7 @@ TEST(BranchFaultsTest, NestedBranchesFaultWhereAllAroundThemAreTaken) {
   }
 }
 
-// Round r takes data[index[r]] if index[r] < 10, else -1: in bodies that are loops and in those written out.
+// Round r takes data[index[r]] if index[r] < 10, else -1. The body is kept as a loop, or unrolled.
 void TryRounds(int64_t rounds, bool scan) {
   ModelMaker m;
   m.Input("data", {10});
@@ -168,7 +168,7 @@ void TryRounds(int64_t rounds, bool scan) {
   const Ran ran = RunWith(*live, in);
   ASSERT_TRUE(ran.status.ok()) << ran.status.message();
   for (size_t r = 0; r < index.size(); ++r) EXPECT_EQ(ran.y[r], r % 3 == 1 ? -1 : 10.0 * double(r % 10)) << r;
-  in["index"][2] = -11;  // below ten, so its branch is taken
+  in["index"][2] = -11;  // out of range, but below ten, so the branch is taken
   EXPECT_TRUE(Says(RunWith(*live, in).status, {"index -", "Gather_scalar"}));
 }
 TEST(BranchFaultsTest, CountByRoundOfALoop) { TryRounds(20, false); }
@@ -176,7 +176,7 @@ TEST(BranchFaultsTest, CountByRoundOfALoopWrittenOut) { TryRounds(5, false); }
 TEST(BranchFaultsTest, CountByRoundOfAScan) { TryRounds(20, true); }
 TEST(BranchFaultsTest, CountByRoundOfAScanWrittenOut) { TryRounds(5, true); }
 
-// A loop within a branch: its body's faults count where the branch is taken.
+// A loop within a branch: faults of its body count only if the branch is taken.
 TEST(BranchFaultsTest, CountInALoopWithinABranch) {
   ModelMaker m;
   m.Input("c", {}, kBool);
@@ -205,7 +205,7 @@ TEST(BranchFaultsTest, CountInALoopWithinABranch) {
   EXPECT_TRUE(Says(RunWith(*live, in).status, {"index 1000000000", "Gather_x"}));
 }
 
-// Indices that the model itself gives, of which none is valid: a fault where the branch is taken.
+// Constant indices, none of which is valid, are a fault only if the branch is taken.
 TEST(BranchFaultsTest, BadConstantIndicesFaultWhereTheyAreTaken) {
   for (const bool empty : {false, true}) {
     ModelMaker m;

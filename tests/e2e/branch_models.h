@@ -32,7 +32,8 @@ inline onnx::GraphProto* Subgraph(onnx::NodeProto* node, const char* name) {
   return a->mutable_g();
 }
 
-using Branch = std::function<void(onnx::GraphProto*)>;  // makes the value with the given name
+using Branch =
+    std::function<void(onnx::GraphProto*)>;  // adds nodes that compute the value with the branch's name
 
 // Adds y = condition ? yes : no to `graph`. The branches make values named y + "_yes" and y + "_no".
 template <typename Owner>
@@ -51,7 +52,7 @@ inline Branch Of(const std::string& op, const std::vector<std::string>& inputs, 
   return [=](onnx::GraphProto* g) { ModelMaker::Node(g, op, inputs, {y}); };
 }
 
-// On a GPU's driver, or on the host.
+// Compiles and arms the model on a GPU's driver, or else on the host.
 inline std::unique_ptr<LiveModel> Live(const ModelMaker& m, Driver* gpu = nullptr,
                                        const std::vector<NodeAnnotation>& annotations = {},
                                        Precision precision = Precision::kF32) {
@@ -72,7 +73,7 @@ struct Ran {
   std::vector<float> y;
 };
 
-// `given`: numbers, converted to bytes of bools, i64 or floats by the type of the port.
+// Runs the model. `given`: numbers by input, which are converted to bools, i64 or floats by the port's type.
 inline Ran RunWith(LiveModel& live, const std::map<std::string, std::vector<double>>& given) {
   LiveModel::Buffers buffers = live.MakeBuffers(0);
   const auto& ports = live.data().programs[0].inputs;

@@ -1,4 +1,4 @@
-// Buckets through the C and C++ interfaces: the least bucket, quickly, without allocating.
+// Buckets through the C and C++ interfaces: the smallest bucket is chosen, quickly and without allocation.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -92,7 +92,7 @@ TEST_F(BucketsApiTest, OutputsHaveTheSizeOfTheRun) {
   EXPECT_EQ((std::vector<int64_t>(dims, dims + 3)), (std::vector<int64_t>{3, 20, 16}));
   const Error error = buckets_.Run(inputs_, outputs_);
   ASSERT_FALSE(error) << error.message();
-  // All texts are alike, so are their results; none is what was there.
+  // All texts are the same, so their results are too; none is the old content.
   for (size_t i = 0; i < hidden_.size(); ++i) {
     ASSERT_NE(hidden_[i], -7);
     ASSERT_NEAR(hidden_[i], hidden_[i % 320], 1e-5) << i;
@@ -105,7 +105,7 @@ TEST_F(BucketsApiTest, ChoosingTakesAtMostAMicrosecondAndRunsAllocateNothing) {
   for (const Tensor& tensor : inputs_) views.push_back(tensor.view());
   uint32_t program = 0;
   double least = 1e9;
-  for (int round = 0; round < 200; ++round) {  // the best of many: other processes take turns
+  for (int round = 0; round < 200; ++round) {  // takes the best of many, because other processes run too
     constexpr int kTimes = 100;
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < kTimes; ++i)
@@ -125,7 +125,7 @@ TEST_F(BucketsApiTest, ChoosingTakesAtMostAMicrosecondAndRunsAllocateNothing) {
   }
 }
 
-// A caller's tensors, of words that are its own.
+// One caller's tensors; each caller has a different word.
 struct Caller {
   Caller(int64_t batch, int64_t sequence, int64_t word) {
     ids.assign(static_cast<size_t>(batch * sequence), word);

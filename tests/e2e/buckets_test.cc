@@ -1,4 +1,4 @@
-// Plans with buckets: runs of a true shape give the results of a plan of that shape alone.
+// Plans with buckets: a run with its true shape gives the results of a plan for that shape alone.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ struct Results {
   std::map<std::string, std::vector<uint8_t>> bytes;
 };
 
-// A model compiled with buckets, and alone for each shape that is asked for.
+// A model compiled with buckets, and compiled separately for each shape that a test runs.
 class Pair {
  public:
   Pair(const DynamicModel& model, const std::map<std::string, std::vector<int64_t>>& lengths)
@@ -51,7 +51,7 @@ class Pair {
     return *model;
   }
 
-  // One run with random inputs in both; what differs, or "".
+  // Runs both on the same random inputs. Returns "" or the difference.
   std::string Compare(const Lengths& lengths, std::mt19937* random) {
     LiveModel& exact = Exact(lengths);
     LiveModel::Buffers buffers = exact.MakeBuffers(0);
@@ -75,7 +75,7 @@ class Pair {
   }
 
  private:
-  static constexpr size_t kMostKept = 64;  // plans of one shape
+  static constexpr size_t kMostKept = 64;  // plans for one shape that are kept
 
   static void Fill(const Input& input, std::vector<uint8_t>* bytes, std::mt19937* random) {
     for (int64_t i = 0; i < input.shape.elements(); ++i) {
@@ -85,7 +85,7 @@ class Pair {
                                : std::uniform_int_distribution<>(0, 3)(*random) > 0 || i == 0;
       scalar::Store<double>(input.dtype, bytes->data(), i, value);
     }
-    // A text has a first word.
+    // Every text keeps its first word.
     const int64_t row = input.shape.rank > 1 ? input.shape[1] : 1;
     for (int64_t i = 0; !IsFloat(input.dtype) && i < input.shape.elements(); i += row)
       scalar::Store<double>(input.dtype, bytes->data(), i, 1);
@@ -109,7 +109,7 @@ class Pair {
   std::map<Lengths, std::unique_ptr<LiveModel>> exact_;
 };
 
-// Runs of random lengths up to the largest, `runs` of them.
+// Makes `runs` runs of random lengths up to `most`.
 void ExpectEqualRuns(Pair* pair, const Lengths& most, int runs) {
   std::mt19937 random(7);
   testing::Test::RecordProperty("runs", runs);
@@ -134,7 +134,7 @@ TEST(BucketsTest, ConvolutionsAndPoolsRunAnyPictureSize) {
   ExpectEqualRuns(&pair, {{"batch", 2}, {"height", 20}, {"width", 16}}, 40);
 }
 
-// Steps between the places of a signal: some between them, or so many of each.
+// Upsampling by transposed convolution and by Resize, with interpolated and with repeated elements.
 TEST(BucketsTest, WhatMakesSignalsLongerRunsAnyLength) {
   DynamicModel model;
   model.Port("x", onnx::TensorProto::FLOAT, {"1", "4", "length"});
@@ -159,7 +159,7 @@ TEST(BucketsTest, AnEncoderRunsAnyBatchAndLength) {
   ExpectEqualRuns(&pair, {{"batch", 6}, {"sequence", 40}}, 1000);
 }
 
-// Minutes: tests/ort/run reach runs it.
+// It takes minutes; `tests/ort/run reach` runs it.
 TEST(BucketsTest, DISABLED_AnEncoderOfManySizesRunsAnyOfThem) {
   Pair pair(EncoderModel(true), {{"batch", {1, 8, 32}}, {"sequence", {16, 32, 64, 128, 256, 512}}});
   ExpectEqualRuns(&pair, {{"batch", 32}, {"sequence", 512}}, 1000);
@@ -175,7 +175,7 @@ TEST(BucketsTest, APrefillRunsAnyLength) {
   ExpectEqualRuns(&pair, {{"batch", 2}, {"sequence", 32}}, 100);
 }
 
-// x [batch, sequence, 4] through one node, or few.
+// A model with input x [batch, sequence, 4] and a few nodes.
 struct RowsModel : DynamicModel {
   RowsModel() {
     Port("x", onnx::TensorProto::FLOAT, {"batch", "sequence", "4"});
@@ -183,7 +183,7 @@ struct RowsModel : DynamicModel {
   }
 };
 
-// What compiling `model` with buckets over both lengths says, and of which node.
+// The error of compiling `model` with buckets over both lengths, and the node that it names.
 std::pair<std::string, std::string> Refusal(const DynamicModel& model) {
   TemporaryFolder folder;
   model.Write(folder.File("model.onnx"));
@@ -225,7 +225,7 @@ TEST(BucketsTest, WhatMixesAlongAPaddedDimensionIsRefusedWithItsNode) {
     ExpectRefused(behind, "Concat \"Concat_z\"", "behind a padded dimension");
   }
   {
-    RowsModel turned;  // rows of all texts in one, in the wrong order
+    RowsModel turned;  // the rows of all texts, mixed in the wrong order
     turned.Add("Transpose", {"x"}, "t");
     turned.With("perm", {1, 0, 2});
     turned.Reshape("t", {turned.Dim("x", 0), turned.Dim("x", 1), turned.Index(4)}, "y");

@@ -83,7 +83,7 @@ Status CachedDecoder::Execute(const Run& run) {
   const uint32_t program = model_->Program(run.program);
   LiveModel::Buffers buffers = model_->MakeBuffers(program);
   for (size_t i = 0; i < buffers.inputs.size(); ++i) {
-    // Ports of state have no memory here, and come after the others.
+    // State ports have no memory here, and come after the others.
     auto* values = reinterpret_cast<int64_t*>(buffers.input_bytes[i].data());
     const auto count = static_cast<int64_t>(buffers.inputs[i].bytes / sizeof(int64_t));
     const bool tokens = buffers.inputs[i].name == "tokens";
@@ -97,7 +97,7 @@ void CachedDecoder::FillCaches(std::vector<std::vector<uint8_t>>* before) {
   for (size_t c = 0; c < caches_.size(); ++c) {
     std::vector<uint8_t> bytes(cache_bytes());
     for (size_t i = 0; i < bytes.size(); i += 2) {
-      // Small numbers of bf16, others in each row.
+      // Small bf16 numbers, different in each row.
       const uint64_t x = (i / row_bytes() * 131 + i + c * 71) * 0x9e3779b97f4a7c15;
       bytes[i] = static_cast<uint8_t>(x >> 40);
       bytes[i + 1] = 0x3c;

@@ -34,7 +34,7 @@ Attribute List(const std::string& name, std::vector<int64_t> values) {
   return {name, "", std::move(values), true};
 }
 
-// y = OP(x * w), where each device has a w of its own.
+// Writes y = OP(x * w), where each device has a different w.
 void Write(const Case& c, uint32_t device, const std::string& path) {
   ModelMaker model;
   model.Input("x", {kRows, kColumns});
@@ -119,7 +119,7 @@ Expected Mean() {
     return out;
   };
 }
-// Part `device` of what `whole` gives.
+// Part `device` of the result of `whole`.
 Expected Part(const Expected& whole) {
   return [whole](const std::vector<Values>& in, size_t device) {
     const Values all = whole(in, device);
@@ -133,7 +133,7 @@ Values Joined(const std::vector<Values>& in, size_t) {
   for (const Values& values : in) out.insert(out.end(), values.begin(), values.end());
   return out;
 }
-// Part `device` of each device's, one behind the other.
+// Part `device` of every device's values, one after another.
 Values Exchanged(const std::vector<Values>& in, size_t device) {
   Values out;
   for (const Values& values : in) {
@@ -142,7 +142,7 @@ Values Exchanged(const std::vector<Values>& in, size_t device) {
   }
   return out;
 }
-// The devices' shares side by side in each row.
+// Each row joins the devices' shares of it.
 Values JoinedInRows(const std::vector<Values>& in, size_t) {
   Values out;
   for (int64_t row = 0; row < kRows; ++row) {
@@ -218,7 +218,7 @@ TEST_P(CollectiveOpsTest, ThatMakeNoSenseAreRefusedByNodeAndReason) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, CollectiveOpsTest, testing::Values(2u, 4u));
 
-// Devices 0 and 1 meet, and devices 2 and 3: two groups with a communicator each.
+// Devices 0 and 1 are one group, devices 2 and 3 another, each with its communicator.
 TEST(CollectiveGroupsTest, EachMeetsByItself) {
   TemporaryFolder folder;
   for (uint32_t d = 0; d < 4; ++d) {

@@ -17,7 +17,7 @@ constexpr int kPieces = 8;
 struct Kind {
   const char* name;
   std::string operation;       // of DistCollective
-  std::vector<int64_t> shape;  // of what each piece exchanges
+  std::vector<int64_t> shape;  // of the value that each collective exchanges
 };
 
 void SetText(onnx::NodeProto* node, const char* name, const std::string& text) {
@@ -27,7 +27,7 @@ void SetText(onnx::NodeProto* node, const char* name, const std::string& text) {
   a->set_s(text);
 }
 
-// y_i = Relu(COLLECTIVE_i(x * w_i)); `chained`: of y_{i-1} in place of x.
+// Writes y_i = Relu(COLLECTIVE_i(x * w_i)); if `chained`, with y_{i-1} in place of x.
 void Write(const Kind& kind, uint32_t device, const std::vector<int64_t>& group, bool chained,
            const std::string& path) {
   ModelMaker model;
@@ -78,7 +78,7 @@ class CombinedCollectives : public testing::TestWithParam<uint32_t> {
     EXPECT_TRUE(status.ok()) << status.message();
     return buffers.output_bytes;
   }
-  // The results of as many collectives as there are nodes.
+  // Expects the results of one collective for each node, with `sync_points` sync points.
   void Check(const Kind& kind, int64_t group_size, size_t sync_points) {
     SCOPED_TRACE(kind.name + std::string(" in groups of ") + std::to_string(group_size));
     CompileOptions options = Model(kind, group_size);
@@ -104,7 +104,7 @@ TEST_P(CombinedCollectives, OfAllDevices) {
 }
 
 TEST_P(CombinedCollectives, OfGroups) {
-  if (GetParam() < 4) return;  // one group is all of them
+  if (GetParam() < 4) return;  // with fewer devices a group is all of them
   for (const Kind& kind : {kAllReduce, kAllGather}) Check(kind, 2, GetParam() / 2);
 }
 

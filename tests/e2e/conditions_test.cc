@@ -12,7 +12,8 @@ namespace {
 
 constexpr int64_t kEdge = 64;
 
-// y = c ? x v w + 1 : tanh(x w), squares of kEdge; nested: of the first, where d, x v alone.
+// y = c ? x v w + x : tanh(x w), all kEdge x kEdge. If nested, the first branch is x v alone or x v w + x, by
+// d.
 ModelMaker Products(bool nested) {
   ModelMaker m;
   m.Input("c", {}, kBool);
@@ -90,7 +91,7 @@ TEST(BranchConditions, ResultsAreThoseOfTheBranchThatIsTaken) {
   }
 }
 
-// The bytes in the memory that a skipped kernel would have written change nothing.
+// Results do not depend on the old bytes in memory that a skipped kernel would have written.
 TEST(BranchConditions, ReplayOverPoisonFindsNothing) {
   for (const bool nested : {false, true}) {
     const auto live = Live(Products(nested));

@@ -53,7 +53,8 @@ class HintedModel : public ModelMaker {
     hint->set_configuration_id(configuration);
     return hint;
   }
-  // Of the node that makes `output`: `tensor` is dealt out along `axis` in `shards` over `devices`.
+  // Hints, at the node that computes `output`, that `tensor` is sharded along `axis` into `shards` over
+  // `devices`.
   onnx::ShardingSpecProto* Deal(const std::string& output, const std::string& tensor, int64_t axis,
                                 int64_t shards, const std::vector<int64_t>& devices = {0, 1}) {
     auto* spec = Hint(output)->add_sharding_spec();
@@ -98,7 +99,7 @@ class DeviceHintsTest : public testing::Test {
     return x;
   }
 
-  // The model with its hints computes what it does without.
+  // Expects that the model computes the same with its hints as without. Returns the report.
   std::string ExpectSame(const HintedModel& model, uint32_t devices, uint32_t stages = 1) {
     LiveModel one(Options(model, 1), {});
     const std::vector<float> want = Run(one);
@@ -128,7 +129,7 @@ class DeviceHintsTest : public testing::Test {
   CompiledPlan plan_;
 };
 
-// Columns, then rows: what the search finds by itself.
+// Columns, then rows: the search finds the same by itself.
 TEST_F(DeviceHintsTest, WeightsLieAsTheModelSays) {
   HintedModel model;
   for (const std::string n : {"0", "1"}) {
@@ -143,7 +144,7 @@ TEST_F(DeviceHintsTest, WeightsLieAsTheModelSays) {
 }
 
 // A sharding that no search would choose: rows first, so that the wide values are summed, and the second
-// weights on both.
+// weights whole on both devices.
 TEST_F(DeviceHintsTest, EvenWhereThatIsDear) {
   HintedModel model;
   auto* whole = model.Hint("p0")->add_sharding_spec();
@@ -158,7 +159,7 @@ TEST_F(DeviceHintsTest, EvenWhereThatIsDear) {
       << text;
 }
 
-// A value that is whole by the model's word is brought together where it is made.
+// A value that the model declares whole is gathered where it is computed.
 TEST_F(DeviceHintsTest, ValuesAreBroughtTogetherWhereTheModelSaysSo) {
   HintedModel model;
   auto* whole = model.Hint("a0")->add_sharding_spec();
@@ -170,7 +171,7 @@ TEST_F(DeviceHintsTest, ValuesAreBroughtTogetherWhereTheModelSaysSo) {
   EXPECT_EQ(plan_.plan.programs[0].sync_points[0].bytes, kTokens * kInner / 2 * 4u) << text;
 }
 
-// Two parts, each on two devices of four.
+// Two shards, each on two of four devices.
 TEST_F(DeviceHintsTest, PartsOnGroupsOfDevices) {
   HintedModel model;
   model.Configuration("four", 4);
@@ -211,7 +212,7 @@ TEST_F(DeviceHintsTest, StagesAreTheModels) {
   EXPECT_EQ(plan_.plan.requirements.devices[1].weights, 3 * kSize * kInner * 4u) << text;
   EXPECT_NE(text.find("the stages are those of the model's configuration \"two\""), std::string::npos)
       << text;
-  // As many stages as it has; else the search decides.
+  // The hints count only if the number of stages is the model's; otherwise the search decides.
   EXPECT_NE(ExpectSame(model, 1, 3).find("configuration \"two\": it is for 2 devices, not 3"),
             std::string::npos);
 }
@@ -232,7 +233,7 @@ TEST_F(DeviceHintsTest, WhatCannotBeFollowedIsSaidAndLeftOut) {
   EXPECT_NE(ExpectSame(two_axes, 2).find("it is dealt out along more than one dim"), std::string::npos);
 }
 
-// Rows in two parts, each on two devices of four: what each computes of its rows would be summed twice.
+// Rows in two shards, each on two of four devices: the partial sums of each shard would be added twice.
 TEST_F(DeviceHintsTest, AWeightThatNobodyCanUseInItsPartsIsDealtOutOtherwise) {
   HintedModel model;
   model.Configuration("four", 4);
@@ -284,8 +285,8 @@ TEST_F(DeviceHintsTest, ContradictionsAreToldByNode) {
   ExpectRefused(backwards, {"MatMul_p0", "is of stage 0, but comes after", "which is of stage 1"}, 1, 2);
 }
 
-// What comes from inputs and small weights is on no stage, as a rule; where a stage would have nothing else,
-// it is. A stage without any node is told.
+// Nodes that depend only on inputs and small weights usually belong to no stage. They do if a stage would
+// have nothing else. A stage without any node is reported.
 TEST_F(DeviceHintsTest, StagesOfLittleWorkAreStagesToo) {
   HintedModel small(8, 16);
   small.Hint("p0")->set_pipeline_stage(0);

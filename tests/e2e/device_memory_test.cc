@@ -1,5 +1,5 @@
-// Inputs and outputs in device memory, on the host driver: for any of them, at any address and alignment, the
-// results are those of host memory, to the bit.
+// Inputs and outputs in device memory on the host driver. Whichever of them lie there, at any address and
+// alignment, the results are those of host memory, to the bit.
 #include <sys/mman.h>
 
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace rondo {
 namespace {
 
-// Memory after which comes a page that cannot be touched.
+// Memory followed by an inaccessible page.
 class EdgeMemory : public Place {
  public:
   explicit EdgeMemory(size_t bytes) : bytes_(bytes), size_((bytes + 2 * kPage - 1) / kPage * kPage) {
@@ -25,7 +25,7 @@ class EdgeMemory : public Place {
   ~EdgeMemory() override { munmap(block_, size_ + kPage); }
   EdgeMemory(const EdgeMemory&) = delete;
   EdgeMemory& operator=(const EdgeMemory&) = delete;
-  // As near to the end as can be.
+  // As close to the end as the alignment allows.
   void* At(size_t alignment) override { return block_ + (size_ - bytes_) / alignment * alignment; }
   void Write(void* at, const void* from) override {
     if (bytes_ != 0) std::memcpy(at, from, bytes_);
@@ -108,7 +108,7 @@ class ParallelDeviceMemory : public testing::TestWithParam<uint32_t> {
   std::unique_ptr<LiveModel> model_;
 };
 
-// Two sessions from two threads at once, each device's steps told by that device's own launch thread.
+// Two sessions from two threads at once. Each device's launch thread binds that device's steps.
 TEST_P(ParallelDeviceMemory, SeveralDevices) {
   Result<Session> second = Session::Create(model_->runtime(), model_->plan());
   ASSERT_TRUE(second.ok()) << second.status().message();
@@ -117,7 +117,7 @@ TEST_P(ParallelDeviceMemory, SeveralDevices) {
   other.join();
 }
 
-// What a device's books call its own.
+// Memory that the runtime's registry attributes to the device.
 class OwnMemory : public Place {
  public:
   OwnMemory(const Session& session, const Buffer& buffer)
@@ -139,7 +139,7 @@ class OwnMemory : public Place {
   const DeviceAddress address_;
 };
 
-// An input lies in device 0's, and is copied to the others.
+// An input lies in device 0's memory and is copied to the other devices.
 TEST_P(ParallelDeviceMemory, OfTheDevicesOwn) {
   const MakePlace make = [](const Session& session, const Buffer& buffer) {
     return std::make_unique<OwnMemory>(session, buffer);
@@ -151,7 +151,7 @@ TEST_P(ParallelDeviceMemory, OfAnotherDeviceIsRefused) {
   Session& session = model_->session();
   LiveModel::Buffers buffers = model_->MakeBuffers(0);
   OwnMemory place(session, model_->data().buffers[model_->data().programs[0].outputs[1].buffer]);
-  Output output = buffers.outputs[0];  // device 0's
+  Output output = buffers.outputs[0];  // in device 0's memory
   output.data = place.At(256);
   output.memory = MemoryKind::kDevice;
   const Status refused = session.Run(0, buffers.inputs, {&output, 1});

@@ -1,5 +1,5 @@
-// Donated inputs: the output that is computed in the memory of an input that the caller gives away, other
-// values that may be there, and that nothing reads the input afterwards.
+// Donated inputs: an output is computed in the memory of an input that the caller gives away. Which other
+// values may lie there, and that nothing reads the input afterwards.
 #include <cstring>
 #include <fstream>
 
@@ -14,7 +14,7 @@ namespace rondo {
 namespace {
 
 using Kind = ExpectationKind;
-constexpr uint64_t kBytes = 64 * 64 * 4;  // of x
+constexpr uint64_t kBytes = 64 * 64 * 4;  // size of x
 
 // A donated input x of [64, 64].
 class Donation : public AliasModel {
@@ -118,7 +118,7 @@ TEST(DonatedInput, IsWrittenForNoOutputToo) {
   EXPECT_EQ(m.Expect(Kind::kUpdatedInPlace, "x"), "");
 }
 
-// A reader of the old contents may come first; one that cannot takes the memory from the write.
+// A reader of the old contents may come before the write. If it cannot, the write is not in place.
 TEST(DonatedInput, OldContentsAreReadBeforeTheyAreWritten) {
   for (const bool late : {false, true}) {
     Donation m;
@@ -159,7 +159,7 @@ TEST(DonatedInput, TemporariesTakeItOver) {
   EXPECT_EQ(m.Expect(Kind::kReusesMemory, "a", "x"), "");
 }
 
-// In a loop, what a round writes the next would read.
+// In a loop, the next round would read what a round writes.
 TEST(DonatedInput, ManyRoundsHandOnTheirOwnMemory) {
   Donation m;
   const TemporaryFolder folder;
@@ -174,7 +174,7 @@ struct alignas(4096) Memory {
   int64_t at = 3;
 };
 
-// What the caller's memory holds after runs with it: x is written where it lies, and nothing is copied.
+// After a run, the caller's memory holds the result in place of x, and nothing was copied.
 TEST(DonatedInput, TheCallersMemoryIsUsedWhereItIs) {
   Donation m;
   m.Input("at", {1, 1}, onnx::TensorProto::INT64);
@@ -213,7 +213,7 @@ TEST(DonatedInput, TheCallersMemoryIsUsedWhereItIs) {
   EXPECT_EQ(copied(), before + kBytes);
   const Output overlapping[] = {{"y", kNone, DType::kF32, memory.x + 16, kBytes, kThere}};
   EXPECT_EQ(session.Run(0, inputs, overlapping).code(), Code::kInvalidArgument);
-  // Step by step, and from memory of the host, the caller's is left alone.
+  // Step by step, and with tensors in host memory, the caller's memory stays unchanged.
   const Memory was = memory;
   RunOptions stepwise;
   stepwise.stepwise = true;
@@ -248,7 +248,7 @@ TEST(DonatedInput, TemporariesAndResultsLieInTheCallersMemory) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-// Models that a donation is wrong for.
+// The error for a model to which a donation does not apply.
 std::string Refusal(const std::string& name, uint32_t tensor_parallel, bool state) {
   ModelMaker m;
   m.Input("x", {64, 64});
@@ -272,7 +272,7 @@ TEST(DonatedInput, WhatCannotBeIsRefused) {
   EXPECT_EQ(Refusal("x", 0, false), "");
 }
 
-// y = relu(x) over x, z = -x: damaged so that z reads x when y is there already.
+// y = relu(x) in the memory of x, and z = -x. The plan is damaged so that z reads x after y is written.
 TEST(DonatedInput, AReadAfterItWasTakenOverIsFound) {
   Donation m;
   m.Node("Relu", {"x"}, {"y"});

@@ -22,7 +22,8 @@ Makers MakersOf(const onnx::GraphProto& graph) {
   return makers;
 }
 
-// The sums that each layer leaves, from the embedding's rows on: every second addition of a matmul.
+// The residual sums at the end of each layer, from the embedding's rows on: every second addition of a
+// matmul.
 std::vector<std::string> SumsOfLayers(const onnx::GraphProto& graph, const Makers& makers) {
   std::vector<std::string> sums;
   std::string now;
@@ -38,7 +39,7 @@ std::vector<std::string> SumsOfLayers(const onnx::GraphProto& graph, const Maker
   return sums;
 }
 
-// All values that `outputs` need, themselves among them.
+// All values that `outputs` need, including themselves.
 Names NeededFor(const Makers& makers, const std::vector<std::string>& outputs) {
   Names needed;
   std::vector<std::string> open = outputs;
@@ -75,7 +76,7 @@ Status WriteFirstLayers(const std::string& from, int64_t layers, const std::stri
                          static_cast<long long>(layers));
   }
   const std::string& cut = sums[static_cast<size_t>(layers) - 1];
-  // Outputs are what reads all layers, by the head, and the caches of layers before the cut.
+  // The outputs are the head's, which now reads the cut, and the caches of layers before the cut.
   const Makers all = MakersOf(graph);
   const Names before = NeededFor(all, {cut});
   Keep(graph.mutable_output(), [&](const auto& output) {

@@ -239,7 +239,7 @@ class LlamaModel : public ModelMaker {
   }
 
   const LlamaShape shape_;
-  int64_t end_ = 0;  // of the weights
+  int64_t end_ = 0;  // of the weights so far
   Texts caches_;
 };
 

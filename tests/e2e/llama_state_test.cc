@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
-// Makes every page of the caches that has no byte for `run` to write read-only; returns how many.
+// Makes all pages of the caches read-only in which `run` writes no byte. Returns their number.
 size_t Protect(CachedDecoder& llama, const CachedDecoder::Run& run) {
   size_t pages = 0;
   for (const std::string& name : llama.caches()) {

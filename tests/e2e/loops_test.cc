@@ -1,4 +1,4 @@
-// Recurrent operators, Loop and Scan as loops: the results of the unrolled form, round by round.
+// Recurrent operators, Loop and Scan as loops give the results of the unrolled form, round by round.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ struct Recurrent {
   int64_t steps, batch, hidden;
   const char* direction = "forward";
   bool lengths = false, states = false, peepholes = false, batch_first = false;
-  const char* option = nullptr;  // an attribute to be 1
+  const char* option = nullptr;  // an attribute that is set to 1
   const char* outputs = "YHC";   // of Y, Y_h and Y_c
 };
 std::ostream& operator<<(std::ostream& out, const Recurrent& r) { return out << r.name; }
@@ -151,7 +151,7 @@ void ExpectClose(const Bytes& got, const Bytes& want, const char* what) {
   }
 }
 
-// The model at `path` as loops against the model written out, and against the evaluator.
+// Compares the model at `path` compiled with loops with the unrolled model and with the evaluator.
 void ExpectSame(const std::string& path, int64_t steps) {
   CompileOptions loops, straight;
   loops.models = straight.models = {{"main", path}};
@@ -214,7 +214,7 @@ const Recurrent kCases[] = {
 INSTANTIATE_TEST_SUITE_P(All, RecurrentLoops, testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });
 
-// sum[r] = 0.9 * sum[r - 1] + x[r] * scale, and rows of it.
+// The body sum[r] = 0.9 * sum[r - 1] + x[r] * scale, which also gives each sum as a row.
 onnx::GraphProto* DecayingSum(onnx::NodeProto* node, bool counted) {
   onnx::AttributeProto* a = node->add_attribute();
   a->set_name("body");

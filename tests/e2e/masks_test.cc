@@ -1,5 +1,5 @@
-// Masked attention on the host driver: recognised attention gives the results of its pieces, also for rows
-// that keep no key.
+// Masked attention on the host driver: fused attention gives the results of its separate operators, also for
+// rows that keep no key.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kBatch = 2, kHeads = 2, kRows = 4, kFeatures = 8;
 
-// Attention of `mask` ("padded": causal, and keys that inputs leave out; "reached": keys up to positions),
-// which drops keys with `value`, added to scores or in their place.
+// Saves a model of attention with `mask` ("padded": causal, and keys that an input masks; "reached": keys up
+// to positions). The mask adds `value` to the scores of dropped keys, or replaces them by it.
 std::string Save(const std::string& mask, bool in_place, float value) {
   ModelMaker m(17);
   for (const char* name : {"q", "k", "v"}) m.Input(name, {kBatch, kHeads, kRows, kFeatures});
@@ -65,7 +65,7 @@ std::vector<float> ResultOf(const CompileOptions& options) {
       std::memcpy(&buffers.input_bytes[i][at], &x, sizeof(x));
     }
   }
-  // Padding on the left: the first rows keep nothing. Positions below 0: nor do those.
+  // With padding on the left the first rows keep no key; nor do rows with positions below 0.
   const uint8_t padding[] = {0, 0, 1, 1, 1, 1, 1, 0};
   const int64_t positions[] = {0, 2, -1, 3, 9, -2, 1, 0};
   std::vector<uint8_t>& last = buffers.input_bytes[3];

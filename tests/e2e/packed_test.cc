@@ -18,7 +18,7 @@ CompileOptions Pycoder(const char* bits) {
   return options;
 }
 
-// What the prompt of 64 bytes gives.
+// The logits of the prompt of 64 bytes.
 std::vector<float> LogitsOf(const CompileOptions& options, uint64_t* weights) {
   LiveModel model(options, HostOptions());
   if (!model.session().valid()) return {};
@@ -42,7 +42,7 @@ TEST(PackedModels, LoseAsMuchAsTheirBitsAndTakeAsMuchMemory) {
   ASSERT_FALSE(exact.empty());
   const struct {
     const char* bits;
-    double error, bytes;  // at most, of f32's
+    double error, bytes;  // the largest error, and the largest share of f32's bytes
   } cases[] = {{"int8", 0.03, 0.5}, {"fp8", 0.15, 0.5}, {"int4:32", 0.4, 0.4}};
   for (const auto& c : cases) {
     uint64_t weights = 0;
@@ -93,12 +93,12 @@ TEST(PackedModels, WeightsThatDoNotLieAsTheirPartSaysAreRefused) {
   static constexpr uint16_t kTwo[] = {0, 0};
   const std::function<void()> changes[] = {
       [&] { part->packed.type = PackedType{77}; },
-      [&] { part->packed.type = PackedType::kU8; },  // twice as long
+      [&] { part->packed.type = PackedType::kU8; },  // the codes would be twice as long
       [&] { part->packed.dtype = DType::kI32; },
       [&] { part->packed.block = 0; },
       [&] { part->packed.block = 24; },
       [&] { part->packed.block = -32; },
-      [&] { part->packed.block = 16; },  // twice as many scales
+      [&] { part->packed.block = 16; },  // it would need twice as many scales
       [&] { part->packed.block = INT64_MAX; },
       [&] { part->scales = {}; },
       [&] { part->zeros = Span<const uint16_t>(kTwo, 2); },

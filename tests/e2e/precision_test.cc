@@ -62,12 +62,13 @@ TEST(Precision, FixturesStayWithinTwoPercentOfF32) {
     EXPECT_LT(ErrorOf(fixture, Precision::kBF16), 2e-2) << fixture;
     EXPECT_LT(ErrorOf(fixture, Precision::kTf32), 2e-3) << fixture;
   }
-  // Its two logits are small differences: rounding the weights alone to bf16 moves them by one percent.
+  // The model's two logits are small differences, so rounding only the weights to bf16 changes them by one
+  // percent.
   EXPECT_LT(ErrorOf("vit_op23", Precision::kF16), 4e-3);
   EXPECT_LT(ErrorOf("vit_op23", Precision::kBF16), 4e-2);
 }
 
-// Caches are shared by both programs, and hold the type.
+// Both programs share the caches, which are stored in the 16-bit type.
 TEST(Precision, PycoderReadsBackWhatItWroteInSixteenBits) {
   const std::vector<ModelSource> models = {{"prefill", DataPath("pycoder/prefill64.onnx")},
                                            {"decode", DataPath("pycoder/decode.onnx")}};

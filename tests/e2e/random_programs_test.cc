@@ -1,6 +1,6 @@
-// Random small programs on 2 to 8 virtual devices: collectives of all devices and of groups, small ones that
-// become one, chunks of rows, regions and other annotations. The results are those of the plain program, and
-// every annotation is in the plan, or refused.
+// Random small programs on 2 to 8 virtual devices: collectives of all devices and of groups, small
+// collectives that are combined, chunks of rows, regions and other annotations. The results are those of the
+// plain program. Every annotation is in the plan, or refused.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -28,7 +28,7 @@ struct Said {
   std::string key, value;
 };
 
-// Values of kRows x kColumns, made one from another.
+// A program over values of kRows x kColumns, each computed from earlier ones.
 class RandomProgram {
  public:
   RandomProgram(uint32_t seed, uint32_t devices) : random_(seed), devices_(devices) {
@@ -38,7 +38,7 @@ class RandomProgram {
     for (size_t& number : region_) number = static_cast<size_t>(Below(1 << 20));
   }
 
-  // As device `rank` has it: the same nodes, weights of its own.
+  // The model of device `rank`: the same nodes with different weights.
   ModelMaker Model(uint32_t rank) {
     ModelMaker m;
     said_.clear();
@@ -48,7 +48,7 @@ class RandomProgram {
       m.Ints(name, {std::string(name) == "zero" ? 0 : std::string(name) == "half" ? kRows / 2 : kRows});
     weights_.seed(rank + 1);
     for (size_t i = 0; i < choices_.size(); ++i) Add(&m, choices_[i], "v" + std::to_string(i), rank);
-    // Every node is needed: what nothing reads is added up.
+    // Makes every node needed: values that nothing reads are summed into the output.
     std::set<std::string> read;
     for (const onnx::NodeProto& node : m.graph()->node())
       read.insert(node.input().begin(), node.input().end());
@@ -62,9 +62,9 @@ class RandomProgram {
     AddRegions(m.proto.graph());
     return m;
   }
-  // By node of the last Model that lies in a region: its name.
+  // {node: region} of the last Model.
   const std::map<std::string, std::string>& regions() const { return regions_; }
-  // Of the last Model.
+  // The annotations of the last Model.
   const std::vector<Said>& said() const { return said_; }
 
  private:
@@ -75,8 +75,7 @@ class RandomProgram {
   int Below(int limit) { return static_cast<int>(random_() % static_cast<uint32_t>(limit)); }
   const std::string& Pick(int number) const { return values_[static_cast<size_t>(number) % values_.size()]; }
 
-  // Nodes one after another: what lies between two of them is one of them. Some of them lie in a region in
-  // that.
+  // Puts a random run of consecutive nodes into region "r", and a part of it into the inner region "r/inner".
   void AddRegions(const onnx::GraphProto& graph) {
     regions_.clear();
     const auto count = static_cast<size_t>(graph.node_size());
@@ -114,7 +113,7 @@ class RandomProgram {
 
   void Add(ModelMaker* m, const Choice& choice, const std::string& to, uint32_t rank) {
     const std::string a = Pick(choice.first), b = Pick(choice.second);
-    onnx::NodeProto* plain = nullptr;  // that something may be said of
+    onnx::NodeProto* plain = nullptr;  // the node to annotate
     switch (choice.op) {
       case 0: {
         std::vector<float> weight(kColumns * kColumns);
@@ -127,12 +126,12 @@ class RandomProgram {
       case 2: plain = m->Node("Mul", {a, b}, {to + "_p"}), m->Node("Tanh", {to + "_p"}, {to}); break;
       case 3: plain = m->Node("Softmax", {a}, {to}); break;
       case 4: plain = m->Node("Relu", {a}, {to}); break;
-      case 5:  // halves change places
+      case 5:  // swap the halves
         m->Node("Slice", {a, "zero", "half"}, {to + "_u"});
         m->Node("Slice", {b, "half", "all"}, {to + "_l"});
         Concat(m, {to + "_l", to + "_u"}, to);
         break;
-      case 6: {  // several small sums, which can become one
+      case 6: {  // several small all-reduces, which can be combined
         Collective(m, "all_reduce", a, to + "_a", rank);
         Collective(m, "all_reduce", b, to + "_b", rank);
         plain = m->Node("Sub", {to + "_a", to + "_b"}, {to});
@@ -162,7 +161,7 @@ class RandomProgram {
 
   std::mt19937 random_, weights_;
   const uint32_t devices_;
-  uint32_t group_ = 0;  // devices of each; 0: all
+  uint32_t group_ = 0;  // devices in a group; 0: all devices
   std::vector<Choice> choices_;
   std::vector<std::string> values_;
   std::vector<Said> said_;
@@ -201,14 +200,14 @@ void ExpectAlike(const std::vector<std::vector<float>>& got, const std::vector<s
   }
 }
 
-// Without what is looked at here.
+// Turns off the passes under test.
 void MakePlain(CompileOptions* options) {
   options->skip_passes = {"combine_collectives", "chunk_collectives", "weigh_fusions", "overlap"};
   options->annotations.clear();
   options->chunks = 1;
 }
 
-// Whether the plan's steps are as they were asked to be, on each device that runs the node.
+// Expects that the plan's steps follow the annotation on each device that runs the node.
 void ExpectSeen(const PlanData& plan, const Said& said) {
   SCOPED_TRACE(said.label + ": " + said.key + "=" + said.value);
   const Program& program = plan.programs[0];
@@ -260,7 +259,7 @@ TEST(RandomPrograms, OfSeveralDevicesAreThePlainOnes) {
     MakePlain(&plain);
     LiveModel reference(plain, {});
     const Result<CompiledPlan> compiled = CompileToMemory(options);
-    if (!compiled.ok()) {  // what cannot be kept is refused, and says so
+    if (!compiled.ok()) {  // an annotation that cannot be kept is refused with an error
       EXPECT_NE(std::string(compiled.status().message()).find("does not hold of"), std::string::npos)
           << compiled.status().message();
       reasons += std::string(compiled.status().message()) + "\n";
@@ -276,7 +275,7 @@ TEST(RandomPrograms, OfSeveralDevicesAreThePlainOnes) {
   EXPECT_GE(seen, count / 2);
 }
 
-// y = x + Relu(x a) b, three times with a norm between, sharded and cut into chunks.
+// y = x + Relu(x a) b, three times with norms between, sharded and cut into chunks.
 TEST(RandomPrograms, InChunksAreThePlainOnes) {
   const int count = HowMany("RONDO_RANDOM_PROGRAMS", 24) / 2;
   const TemporaryFolder folder;

@@ -1,6 +1,6 @@
-// A whole model sharded over devices (--tp) or cut into stages (--pp). Its runs, one after another over
-// states of which each device holds its share, agree with one device's, for stages to the bit. All devices
-// give the same bits, and each holds no more than its share.
+// A whole model sharded over devices (--tp) or cut into stages (--pp). Each device holds its share of the
+// states. Successive runs agree with those on one device, for stages to the bit. All devices give the same
+// bits, and each holds no more than its share.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ CompileOptions Pycoder(uint32_t devices) {
   return options;
 }
 
-// A run over `count` tokens at `position`; every device's logits, which must be equal.
+// Runs `count` tokens at `position`. Returns the logits, which must be equal on all devices.
 std::vector<float> Run(LiveModel& model, const char* program, int64_t count, int64_t position) {
   const uint32_t number = model.Program(program);
   LiveModel::Buffers buffers = model.MakeBuffers(number);
@@ -72,9 +72,9 @@ TEST_P(SharedModelTest, PycoderAgreesWithOneDevice) {
   ASSERT_EQ(shared.data().requirements.devices.size(), GetParam());
   const DeviceBytes& whole = one.data().requirements.devices[0];
   for (const DeviceBytes& share : shared.data().requirements.devices) {
-    // Norms and positions are on every device; alignment takes a page a weight. Three and four devices have
-    // three and four heads of keys and values where the model has two, with three of queries each: one for
-    // each device, half of all.
+    // Norms and positions are on every device, and alignment takes a page a weight. The model has two key
+    // heads with three query heads each. With three or four devices, key heads are padded to one a device,
+    // which is half of all heads.
     const uint64_t attention = 6 * (2 * 192 * 192 + 2 * 192 * 64) * 4;
     const uint64_t padded = GetParam() == 2 ? 0 : attention / 2 - attention / GetParam();
     EXPECT_LT(share.weights, whole.weights / GetParam() + padded + 500'000);
@@ -91,7 +91,7 @@ double ExposedOf(const CompiledPlan& plan) {
   return exposed;
 }
 
-// As on a machine whose collectives take nothing from compute.
+// Options with a profile in which collectives do not slow compute down.
 CompileOptions PycoderByProfile(uint32_t devices) {
   CompileOptions options = Pycoder(devices);
   options.profile.times = std::make_shared<const MeasuredTimes>(MeasuredTimes{"idle", {}, {}, 0.0});
@@ -112,7 +112,7 @@ TEST(ChunkedModelTest, PycoderAgreesWithOneDevice) {
   }
 }
 
-// Everything waits for the all-reduces of a prefill: chunks of its rows do not wait for one another.
+// In a prefill everything waits for the all-reduces. Chunks of its rows do not wait for one another.
 TEST(ChunkedModelTest, APrefillHidesWhatItWouldWaitForWithinItsArena) {
   CompileOptions options = PycoderByProfile(2);
   options.models.pop_back();
@@ -132,7 +132,7 @@ TEST(ChunkedModelTest, APrefillHidesWhatItWouldWaitForWithinItsArena) {
 
 class StagedModelTest : public testing::TestWithParam<std::pair<uint32_t, uint32_t>> {};
 
-// Caches of all layers are one state: each stage holds the rows of its layers.
+// The caches of all layers are one state. Each stage holds the rows of its layers.
 TEST_P(StagedModelTest, PycoderIsEqualToOneDevice) {
   const auto [stages, devices] = GetParam();
   HostOptions host;
@@ -208,7 +208,7 @@ TEST(SharedModelTest, SyntheticWeightsAreSharesOfTheSame) {
   LiveModel one(options(1), {}), shared(options(2), {});
   uint64_t runs = 0;
   for (const Buffer& buffer : shared.data().buffers) runs += buffer.synthetic_run != 0;
-  EXPECT_GT(runs, 20u);  // columns of weights, which are made where they are needed
+  EXPECT_GT(runs, 20u);  // each device makes only its columns of a synthetic weight
   ExpectAgree(one, shared);
   fs::remove_all(folder);
 }

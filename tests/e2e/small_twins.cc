@@ -14,7 +14,7 @@ namespace {
 using Folder = TemporaryFolder;
 using Names = std::vector<std::string>;
 
-// Numbers in [-1, 1) that repeat nowhere near.
+// Numbers in [-1, 1) without a short period.
 std::vector<float> Numbers(int64_t count, float scale, uint32_t seed) {
   std::vector<float> numbers(static_cast<size_t>(count));
   uint32_t x = seed * 2654435761u + 12345;
@@ -32,7 +32,7 @@ class SmallModel : public ModelMaker {
     set->set_domain("com.microsoft");
     set->set_version(1);
   }
-  // Of the scale that keeps sums of `dims`' last as large as what is summed.
+  // A weight scaled so that sums over the last of `dims` stay as large as their terms.
   std::string Weight(const std::vector<int64_t>& dims) {
     int64_t count = 1;
     for (int64_t d : dims) count *= d;
@@ -40,7 +40,7 @@ class SmallModel : public ModelMaker {
     Floats(name, dims, Numbers(count, std::sqrt(3.0f / static_cast<float>(dims.back())), weights_));
     return name;
   }
-  // Packed numbers of four bits, two a byte.
+  // Packed 4-bit numbers, two a byte.
   std::string Packed(const std::vector<int64_t>& dims) {
     const std::string name = "w" + std::to_string(++weights_);
     onnx::TensorProto* t = graph()->add_initializer();
@@ -94,10 +94,10 @@ class SmallModel : public ModelMaker {
   uint32_t weights_ = 0;
 };
 
-// The node of a mixture of experts: x by the router's scores to `out`.
+// Adds a mixture-of-experts node from x and the router's scores to `out`.
 using AddExperts = onnx::NodeProto* (*)(SmallModel* m, const std::string& x, const std::string& router,
                                         const std::string& out);
-// Two layers x + experts(x) over so many rows, the two best experts for each.
+// Two layers x + experts(x) over `rows` rows, with the two best experts for each row.
 CompileOptions LayersOfExperts(const Folder& folder, int64_t rows, int64_t width, int64_t experts,
                                AddExperts add) {
   SmallModel m;
@@ -116,7 +116,7 @@ CompileOptions LayersOfExperts(const Folder& folder, int64_t rows, int64_t width
   return m.Write(folder);
 }
 
-// 8 experts, two of them for each of 5 rows.
+// 8 experts, two for each of 5 rows.
 CompileOptions Experts(const Folder& folder) {
   constexpr int64_t kExperts = 8, kWidth = 64, kInner = 128, kRows = 5;
   return LayersOfExperts(
@@ -131,7 +131,7 @@ CompileOptions Experts(const Folder& folder) {
       });
 }
 
-// 4 experts whose weights are packed in 4 bits, 32 a scale, gated.
+// 4 gated experts with weights packed in 4 bits, with a scale for each 32.
 CompileOptions PackedExperts(const Folder& folder) {
   constexpr int64_t kExperts = 4, kWidth = 128, kInner = 256, kRows = 3, kBlock = 32;
   return LayersOfExperts(
@@ -151,7 +151,7 @@ CompileOptions PackedExperts(const Folder& folder) {
       });
 }
 
-// Few rows of a large table, and matmuls behind them.
+// Lookups of a few rows of a large table, followed by matmuls.
 CompileOptions Lookups(const Folder& folder) {
   SmallModel m;
   m.Input("ids", {1, 4}, onnx::TensorProto::INT64);
@@ -195,7 +195,7 @@ std::vector<TwinCase> SmallTwins() {
     return [tokens](const Folder& folder) { return Llama(folder, tokens); };
   };
   constexpr auto kDivide = Weights::kDivide, kGather = Weights::kGather;
-  // Matrices as small as pycoder's are padded to whole tiles where they are packed for GPUs.
+  // When packed for GPUs, matrices as small as pycoder's are padded to whole tiles.
   return {
       {"PaddedHeads3", decode(""), 3, 1, kDivide, kApartF32, 100, 0.5},
       {"Experts2", Experts, 2, 1, kDivide, kApartF32, 0, 0.55},

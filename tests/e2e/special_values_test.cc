@@ -1,6 +1,6 @@
-// The table of compiler/passes/README.md, "Special values": results of compiled plans for +-0, +-inf, NaN,
-// subnormals and the ends of floats, against the model's operators, computed here one by one. One entry for
-// each rewrite.
+// The table "Special values" of compiler/passes/README.md, with an entry for each rewrite. Results of
+// compiled plans for +-0, +-inf, NaN, subnormals and the largest floats are compared with the model's
+// operators, computed here one by one.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -42,8 +42,8 @@ enum May { kNothing = 0, kZeroSign = 1, kSubnormals = 2, kNanStays = 4 };
 
 struct Entry {
   const char* name;
-  std::function<void(ModelMaker&)> nodes;  // of "x" [n], make "y"
-  std::function<float(float)> value;       // what they say
+  std::function<void(ModelMaker&)> nodes;  // add nodes that compute "y" from "x" [n]
+  std::function<float(float)> value;       // what the nodes compute
   int may = kNothing;
 };
 std::ostream& operator<<(std::ostream& out, const Entry& e) { return out << e.name; }
@@ -59,7 +59,7 @@ Nodes Chain(const char* first, const char* second) {
     m.Node(second, {"between"}, {"y"});
   };
 }
-// op(x, number), or op(number, x).
+// The node op(x, number), or with `before` op(number, x).
 Nodes With(const char* op, float number, bool before = false) {
   return [=](ModelMaker& m) {
     m.Floats("c", {}, {number});
@@ -74,7 +74,7 @@ Nodes Twice(const char* op, float first, float second) {
     m.Node(op, {"between", "d"}, {"y"});
   };
 }
-// (x * x + 1) ^ exponent, as norms have it.
+// (x * x + 1) ^ exponent, as in norms.
 Nodes PowerOfSquares(float exponent) {
   return [=](ModelMaker& m) {
     m.Floats("one", {}, {1});
@@ -109,7 +109,7 @@ Nodes CastBetween(int type) {
   };
 }
 
-// NaN if any is, as numpy has it.
+// NaN if either is NaN, as in numpy.
 float Greatest(float a, float b) { return a != a || b != b ? kNan : std::max(a, b); }
 float Least(float a, float b) { return a != a || b != b ? kNan : std::min(a, b); }
 
@@ -294,7 +294,7 @@ std::vector<float> OfRow(const std::vector<float>& row, const std::function<void
   return ran.y;
 }
 
-// An operator that gives numbers of elements, as floats.
+// An operator that returns indices, cast to floats.
 std::function<void(ModelMaker&)> Places(const char* op) {
   return [=](ModelMaker& m) {
     SetInt(m.Node(op, {"x"}, {"place"}), "axis", 1);

@@ -91,7 +91,7 @@ TEST(StateInPlace, ProgramsShareStateAndWeights) {
   uint32_t states = 0;
   for (const Buffer& buffer : model.data().buffers) states += buffer.kind == BufferKind::kState;
   EXPECT_EQ(states, 2u);
-  // The weights of one program: nothing is stored twice.
+  // The size of one program's weights: nothing is stored twice.
   EXPECT_LT(model.data().weights_bytes, 11'000'000u);
 }
 

@@ -45,7 +45,7 @@ void FillInput(LiveModel::Buffers* buffers, uint32_t seed) {
   std::memcpy(buffers->input_bytes[0].data(), x.data(), buffers->input_bytes[0].size());
 }
 
-// Every device's output of a run, which must be the same.
+// Runs once. Returns the output, which must be the same on every device.
 Bytes RunAll(Session& session, LiveModel::Buffers* buffers, uint32_t seed) {
   FillInput(buffers, seed);
   const Status status =
@@ -82,7 +82,7 @@ TEST_P(ParallelTest, AgreesWithItsTwinAndAllRanksAgreeToTheBit) {
   }
 }
 
-// By two sessions from two threads at once.
+// Two sessions run from two threads at once.
 TEST_P(ParallelTest, ManyRunsWithRandomDelaysAndOrders) {
   HostOptions host;
   host.faults.seed = GetParam();
@@ -96,7 +96,7 @@ TEST_P(ParallelTest, ManyRunsWithRandomDelaysAndOrders) {
   for (uint32_t seed = 0; seed < kInputs; ++seed) expected.push_back(RunAll(calm.session(), &buffers, seed));
   Result<Session> second = Session::Create(hurried.runtime(), hurried.plan());
   ASSERT_TRUE(second.ok()) << second.status().message();
-  // Over all numbers of devices and both sessions.
+  // The total over all device counts and both sessions is RONDO_PARALLEL_RUNS.
   const int runs = HowMany("RONDO_PARALLEL_RUNS", 600) / 6;
   auto drive = [&](Session* session) {
     auto own = hurried.MakeBuffers(0);

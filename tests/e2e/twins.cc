@@ -23,7 +23,7 @@ const Tensor* Find(const Tensors& tensors, std::string_view name) {
   return found == tensors.end() ? nullptr : &*found;
 }
 
-// A run's inputs, and before the first run its states.
+// Random inputs of a run; before the first run also the states.
 Tensors Drawn(const PlanData& one, int64_t first, uint32_t run) {
   Tensors tensors;
   for (const Port& port : one.programs[0].inputs) {
@@ -45,7 +45,7 @@ Tensors Drawn(const PlanData& one, int64_t first, uint32_t run) {
   return tensors;
 }
 
-// What a run leaves, states whole.
+// Runs once. Returns the outputs and the states, joined from the devices' shares.
 Tensors Left(LiveModel& model, const Tensors& inputs) {
   const std::vector<StateShare>& shares = model.report().state_shares;
   Result<Tensors> dealt = tools::DealStates(model.data(), 0, shares, inputs);
@@ -59,8 +59,8 @@ Tensors Left(LiveModel& model, const Tensors& inputs) {
   return joined.ok() ? joined.Take() : Tensors{};
 }
 
-// How far `got` is from `want`, where `before` (null: everywhere) has other bits than `want`; elsewhere, both
-// have the bits of `before`.
+// The distance of `got` from `want` over the elements that differ from `before` (null: all elements). All
+// other elements of `got` must have the bits of `before`.
 double Apart(const Tensor& got, const Tensor& want, const Tensor* before) {
   EXPECT_TRUE(got.dtype == want.dtype && got.shape == want.shape) << want.name;
   if (got.bytes.size() != want.bytes.size()) return INFINITY;
@@ -81,7 +81,7 @@ double Apart(const Tensor& got, const Tensor& want, const Tensor* before) {
   return std::sqrt(difference / norm);
 }
 
-// The same output of other devices.
+// Expects the same output from all other devices.
 void ExpectDevicesAlike(const Tensors& left, const Tensor& first) {
   for (const Tensor& tensor : left) {
     const bool other = tensor.name.rfind(first.name + "@", 0) == 0;
@@ -90,7 +90,7 @@ void ExpectDevicesAlike(const Tensors& left, const Tensor& first) {
   }
 }
 
-// Both models, run by run; what they leave is `tolerance` apart at most.
+// Runs both models run by run. Their outputs and states may differ by at most `tolerance`.
 void ExpectAlike(const TwinCase& of, LiveModel& twin, LiveModel& model, const char* what) {
   double outputs = 0, states = 0;
   Tensors before;

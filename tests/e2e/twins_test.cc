@@ -1,5 +1,5 @@
-// SmallTwins on virtual devices that are late and whose steps run in other orders; and the layers cut out of
-// a decoder's graph. On GPUs: tests/cuda/gpu_twins_test.cc.
+// SmallTwins on virtual devices with delays and other orders of steps; and the layers cut out of a decoder's
+// graph. For GPUs see tests/cuda/gpu_twins_test.cc.
 #include "tests/e2e/twins.h"
 
 #include "tests/e2e/first_layers.h"
@@ -27,7 +27,7 @@ TEST_P(TwinsTest, AreAlike) {
 INSTANTIATE_TEST_SUITE_P(Of, TwinsTest, testing::ValuesIn(SmallTwins()),
                          [](const auto& of) { return NameOf(of.param); });
 
-// Of the bench models' graphs it takes half a minute each, and the memory of two layers' weights twice.
+// With the bench models' graphs it takes half a minute each, and twice the memory of two layers' weights.
 TEST(BenchTwinsTest, TwoLayersOnEightDevicesAreAlike) {
   HostOptions host;
   host.devices = 8;
@@ -36,7 +36,7 @@ TEST(BenchTwinsTest, TwoLayersOnEightDevicesAreAlike) {
   DestroyHostDriver(driver);
 }
 
-// The first layers of a decoder of four are a decoder of two, to the bit.
+// The first two layers of a decoder of four give a decoder of two, to the bit.
 TEST(FirstLayersTest, AreADecoderOfAsMany) {
   const TemporaryFolder folder;
   LlamaShape shape;

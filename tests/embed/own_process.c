@@ -129,7 +129,7 @@ static rondo_tensor Floats(const char* name, float* data, const int64_t* dims) {
     }                                                                              \
   } while (0)
 
-/* NULL, or what went wrong. Everything that a service does, mistakes included. */
+/* Does everything that a service does, including mistakes. Returns NULL or what went wrong. */
 static const char* Embed(const char* path, char* text, size_t size) {
   rondo_plan* plan = NULL;
   rondo_runtime* runtime = NULL;
@@ -163,7 +163,7 @@ static const char* Embed(const char* path, char* text, size_t size) {
   return NULL;
 }
 
-/* Sends fd to a new, empty file and returns a copy of what it was. */
+/* Redirects fd to a new, empty file. Returns a duplicate of the old descriptor. */
 static int Redirect(int fd, const char* path) {
   int old = dup(fd);
   int file = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);

@@ -1,6 +1,6 @@
-// The fault walk: every allocation and every driver call fails once, while a plan is opened, a runtime and a
-// session are made, and programs run. Each time there is a clean error, nothing stays behind, and the runtime
-// still works.
+// The fault walk: every allocation and every driver call fails once while a plan is opened, a runtime and a
+// session are made, and programs run. Each time there is a clean error, nothing is left behind, and the
+// runtime still works.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -28,8 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Memory of the runtime and the plan through hooks, as an embedder gives it: its failures are fault points
-// where malloc's own are not, and its balance is known in every build.
+// Memory for the runtime and the plan through an embedder's hooks. Its failures are fault points also in
+// builds where malloc's are not, and its balance is known in every build.
 struct CountedMemory {
   int64_t blocks = 0;
   int64_t bytes = 0;
@@ -57,7 +57,7 @@ struct Tensors {
   std::vector<Output> outputs;
 };
 
-// Zeros for every input that is not state, and room for every output that is not.
+// Zeros for every input that is not state, and memory for every output that is not.
 Tensors MakeTensors(const PlanData& data, uint32_t program) {
   Tensors t;
   for (const Port& port : data.programs[program].inputs) {
@@ -143,8 +143,8 @@ class FaultWalk : public testing::TestWithParam<Model> {
     return Runtime::Create(driver_.get(), options);
   }
 
-  // Calls `step` again and again, failing the next point each time, until it meets no more. `step` must
-  // leave nothing behind; `after` is called after each failure.
+  // Calls `step` repeatedly; each call fails a later point, until no point is left. `step` must leave nothing
+  // behind. `after` is called after each failure.
   void Walk(const char* what, const std::function<Status()>& step, const std::function<void()>& after) {
     ASSERT_TRUE(step().ok()) << "the step works without faults";
     uint64_t throwing = 0, harmless = 0;
@@ -156,7 +156,7 @@ class FaultWalk : public testing::TestWithParam<Model> {
       const int64_t live = LiveBlocks();
       const CountedMemory memory = memory_;
       const DeviceBalance device = driver_->balance();
-      ArmFaults(point, GetParam().devices > 1);  // launch threads are asked as well
+      ArmFaults(point, GetParam().devices > 1);  // launch threads count as well
       Status status = step();
       const FaultCount count = DisarmFaults();
       if (!count.fired) {
@@ -164,7 +164,7 @@ class FaultWalk : public testing::TestWithParam<Model> {
         throwing = count.throwing;
         break;
       }
-      // Some failures change nothing: the text of an error that is then not needed, say.
+      // Some failures change nothing, for example in the text of an error that is then not needed.
       if (status.ok()) ++harmless;
       EXPECT_TRUE(status.ok() || status.message()[0] != '\0');
       EXPECT_FALSE(NamesAStepTwice(status.message())) << status.message();
@@ -233,7 +233,7 @@ TEST_P(FaultWalk, EveryAllocationAndDriverCallMayFail) {
           EXPECT_EQ(runtime->session_count(), 0u);
           EXPECT_EQ(runtime->weight_bytes(), 0u);
           EXPECT_EQ(runtime->metrics().plans, 0u);
-          // Making a session and running it costs more than the failure; often enough shows the same.
+          // Making and running a session costs more than the failure, so it is done for every fourth one.
           if (failures++ % 4 == 0) {
             EXPECT_EQ(Results(*runtime, *plan), expected);
           }
@@ -265,7 +265,7 @@ TEST_P(FaultWalk, EveryAllocationAndDriverCallMayFail) {
 
 std::string DataPath(const char* name) { return SourceFolder() + "/tests/data/" + name; }
 
-// The walks' check of messages.
+// Tests the walks' check of messages.
 TEST(Messages, ThatNameAStepTwiceAreFound) {
   EXPECT_TRUE(NamesAStepTwice("step 4 (Add \"a\"): waiting: step 4 failed"));
   EXPECT_FALSE(NamesAStepTwice("step 4 (Add \"a\"): it waits for step 41 and step by step for others"));

@@ -30,7 +30,7 @@ std::vector<uint8_t> Contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A tiny plan on a fake driver, recorded.
+// A tiny plan on a fake driver, with the flight recorder on.
 class FlightTest : public testing::Test {
  protected:
   void Open(bool split = false) {
@@ -44,7 +44,7 @@ class FlightTest : public testing::Test {
     session_ = MakeSession(runtime_, plan);
   }
 
-  // The entries of the device, as they are now.
+  // The device's current entries.
   std::vector<Entry> Entries() const {
     const std::vector<uint8_t> bytes = Contents(path_);
     const auto read = flight::ReadFlight({bytes.data(), bytes.size()});
@@ -121,7 +121,7 @@ TEST_F(FlightTest, TheLastEntriesAreKeptAndNumbered) {
     EXPECT_GE(entries[i].time, entries[i - 1].time);
   }
   EXPECT_EQ(entries.back().kind, Kind::kDone);
-  // Of programs whose steps are in partitions of their own, each is named.
+  // Each of the programs with separate partitions is named.
   EXPECT_TRUE(std::any_of(entries.begin(), entries.end(), [](const Entry& entry) {
     return entry.text.find("program add, partition 1\nstep 1: ") == 0;
   }));
@@ -135,7 +135,7 @@ TEST_F(FlightTest, FilesThatCannotBeMadeOrReadAreRefused) {
   ASSERT_TRUE(RunAddOnce(session_).ok());
   std::vector<uint8_t> bytes = Contents(path_);
   EXPECT_FALSE(flight::ReadFlight({bytes.data(), bytes.size() - 1}).ok());
-  std::fill(bytes.begin() + 4096, bytes.end(), uint8_t{0xff});  // texts, kinds and places that are none
+  std::fill(bytes.begin() + 4096, bytes.end(), uint8_t{0xff});  // invalid texts, kinds and positions
   EXPECT_TRUE(flight::ReadFlight({bytes.data(), bytes.size()}).ok());
   bytes[0] ^= 1;
   EXPECT_FALSE(flight::ReadFlight({bytes.data(), bytes.size()}).ok());

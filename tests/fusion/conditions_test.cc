@@ -1,4 +1,4 @@
-// Values that are needed only under conditions are computed under them, with unchanged results.
+// Values that are needed only under a condition are computed only under it, with unchanged results.
 
 #include <gtest/gtest.h>
 
@@ -33,8 +33,8 @@ size_t ConditionalParts(const LoweredProgram& program) {
   return count;
 }
 
-// Graphs of nested branches and of loops that end early, over squares. Indices are out of range where the
-// branch that reads by them is not taken.
+// Random graphs of nested branches and of loops that end early, over square matrices. Indices are out of
+// range if the branch that reads by them is not taken.
 class RandomBranches {
  public:
   explicit RandomBranches(uint32_t seed) : rng_(seed), b_(&graph_) {
@@ -95,14 +95,14 @@ class RandomBranches {
     }
   }
 
-  // In range where faults count.
+  // An index that is in range where faults count.
   NodeId Index() {
     const NodeId where = b_.faults_where();
     if (where == ir::kNoNode) return index_;
     return b_.Select(where, index_, b_.Scalar(DType::kI64, 1e6));
   }
 
-  // Rows of x, by number, are rows of y.
+  // Writes rows of y into x at an index.
   NodeId Written(NodeId x, NodeId y) {
     ir::IndexedAttrs attrs;
     attrs.map = ir::DenseView({kEdge, kEdge});
@@ -111,7 +111,7 @@ class RandomBranches {
     return b_.IndexedWrite(x, y, {b_.Expand(b_.Unsqueeze(Index(), 1), {kEdge, kEdge})}, attrs);
   }
 
-  // Rounds until the sum is large, of eight at most.
+  // A loop that ends when the sum is large, after at most eight rounds.
   NodeId Rounds(NodeId x, NodeId y) {
     ir::LoopMaker maker(&b_, 8);
     const NodeId go = maker.Carried(AnyCondition()), value = maker.Carried(x);
@@ -135,7 +135,7 @@ class RandomBranches {
                                              : b_.Select(outer, holds, b_.Ints(DType::kBool, Shape{}, {0})));
       Steps(1 + Pick(3), depth);
       arms[taken ? 0 : 1] = pool_.back();
-      if (Pick(4) != 0) {  // else the other arm, and what follows, may read what this one computes
+      if (Pick(4) != 0) {  // otherwise the other branch and later nodes may read this branch's values
         pool_ = pool;
         conditions_ = conditions;
       }
@@ -166,7 +166,7 @@ TEST(Conditions, RandomBranchesKeepTheirMeaning) {
   EXPECT_GT(conditional, 1000u);
 }
 
-// A product in each branch.
+// A matmul in each branch.
 Graph TwoProducts(int64_t side, bool shared) {
   Graph graph;
   Builder b(&graph);

@@ -128,12 +128,12 @@ class RandomGraph {
         w.rank = 2;
         w[0] = s[s.rank - 1];
         w[1] = 1 + static_cast<int64_t>(Pick(5));
-        if (Pick(3) == 0) {  // the other side is shared
+        if (Pick(3) == 0) {  // B is shared by all batches
           std::swap(w[0], w[1]);
           w[1] = s[s.rank - 2];
           return Push(b_.MatMul(b_.Constant(RandomTensor(DType::kF32, w, &rng_, 2)), x));
         }
-        if (Pick(3) == 0 && s.rank < 5) {  // shared by some batches, or rows that are batches of one
+        if (Pick(3) == 0 && s.rank < 5) {  // B shared by some batches, or rows as batches of one
           x = b_.Reshape(
               x, s.rank == 2 ? Shape{s[0], 1, s[1]} : Shape{s[0], 1, s.elements() / s[0] / w[0], w[0]});
           if (s.rank > 2) {
@@ -205,7 +205,7 @@ class RandomGraph {
         }
         return Push(b_.Attention(q, k, x, mask, limit, attrs));
       }
-      case 15: {  // rows of one tensor into another
+      case 15: {  // scatters rows of one tensor into another
         if (s[0] < 2 || s.rank > 5) return;
         Shape u = s;
         u[0] = 1;
@@ -248,7 +248,8 @@ TEST(Fuse, RandomGraphsKeepTheirMeaning) {
   }
 }
 
-// Rows of 5 read as rows of 3, after a permutation: no loops walk both, so the updates are copied first.
+// Rows of 5 are read as rows of 3 after a permutation. No loop nest walks both, so the updates are copied
+// first.
 TEST(Fuse, UpdatesThatNoLoopsCanWalkAreCopied) {
   Graph graph;
   Builder b(&graph);

@@ -91,7 +91,7 @@ TEST(GpuLayouts, ConvolutionsReadAnEnlargedPictureWithItsChannelsLast) {
   EXPECT_EQ(convolutions, 1);
 }
 
-// An image of which each of several readers reads some channels has its channels last.
+// An image has its channels last if several readers each read some of the channels.
 TEST(GpuLayouts, PicturesThatAreSplitKeepTheirChannelsLast) {
   Graph graph;
   Builder b(&graph);

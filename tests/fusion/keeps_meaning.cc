@@ -45,7 +45,7 @@ double Element(DType dtype, const void* data, int64_t i) {
   return static_cast<double>(scalar::Load<int64_t>(dtype, data, i));
 }
 
-// The same ops, always the last of those that are ready first.
+// The same ops in another order: always the last of the ready ops comes next.
 LoweredProgram LatestFirst(const LoweredProgram& program) {
   LoweredProgram out = program;
   out.ops.clear();
@@ -73,7 +73,7 @@ LoweredProgram LatestFirst(const LoweredProgram& program) {
   return out;
 }
 
-// One vector of bytes a value. Constants are filled in, everything else is 0xcd until written.
+// One vector of bytes for each value. Constants are filled in; everything else is 0xcd until it is written.
 using Memory = std::vector<std::vector<char>>;
 
 Memory MakeMemory(const LoweredProgram& program) {
@@ -91,7 +91,7 @@ Memory MakeMemory(const LoweredProgram& program) {
   return memory;
 }
 
-// One op, in round `round` of its loop.
+// Runs one op, in round `round` of its loop.
 void RunOp(const LoweredOp& op, int64_t round, Memory* memory) {
   std::vector<Span<char>> params;
   for (const LoweredBinding& binding : op.params) {
@@ -102,7 +102,7 @@ void RunOp(const LoweredOp& op, int64_t round, Memory* memory) {
   EXPECT_FALSE(test::RunReference(op.kernel, params)) << "an index out of range";
 }
 
-// All kernels in order; those of a loop, which are neighbours, as often as it has rounds.
+// Runs all kernels in order. The kernels of a loop are adjacent, and run once a round.
 void Run(const LoweredProgram& program, Memory* memory) {
   for (size_t first = 0, end = 0; first < program.ops.size(); first = end) {
     const int loop = program.ops[first].loop;
@@ -134,7 +134,7 @@ void ExpectSame(const LoweredProgram& program, const ir::Values& inputs, const i
   }
 }
 
-// What kernels read and write in the memory of one another, and of themselves, the checker proves.
+// The checker must prove which memory the kernels read and write.
 void ExpectProven(const LoweredProgram& program, const std::string& what) {
   PlannedProgram planned;
   planned.lowered = program;
@@ -168,7 +168,7 @@ LoweredProgram ExpectFusionKeepsMeaning(const ir::Graph& graph, uint32_t seed, c
   if (!fused.ok() || !expected.ok()) return {};
   LoweredProgram program = fused.Take();
   const std::string what = "seed " + std::to_string(seed) + "\n" + ir::Dump(graph);
-  std::set<const ir::ConstantData*> constants;  // each has one place
+  std::set<const ir::ConstantData*> constants;  // each constant is stored once
   for (const LoweredValue& value : program.values) {
     EXPECT_TRUE(value.constant == nullptr || constants.insert(value.constant.get()).second)
         << value.name << "; " << what;
@@ -182,7 +182,7 @@ LoweredProgram ExpectFusionKeepsMeaning(const ir::Graph& graph, uint32_t seed, c
     ExpectProven(expanded, what);
     if (expanded.loops.empty())
       ExpectSame(LatestFirst(expanded), inputs, *expected, "latest ops first, " + what);
-    return program;  // the ops of a loop that is kept have no other order
+    return program;  // the ops of a kept loop have no other order
   }
   ExpectSame(program, inputs, *expected, what);
   ExpectProven(program, what);

@@ -1,5 +1,5 @@
-// Loops: the values that a round passes on are written over those that it got exactly where that changes no
-// result.
+// Loops: a round overwrites the values that it got with the values that it passes on exactly if that changes
+// no result.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -18,7 +18,8 @@ using ir::NodeId;
 
 constexpr int64_t kSide = 4;
 
-// A loop over carried values of kSide x kSide, a row x of that size in each round, and w, the same in all.
+// A loop with carried values of kSide x kSide, a slice x of that size in each round, and w, which is the same
+// in all rounds.
 class Rounds {
  public:
   Rounds(int64_t trips, size_t carried) : b_(&graph_), maker_(&b_, trips) {
@@ -32,7 +33,7 @@ class Rounds {
   NodeId Backwards(NodeId a) { return b_.Slice(a, 0, kSide - 1, -1, kSide); }
   NodeId Squashed(NodeId a) { return b_.Unary(TapeOp::kTanh, a); }
 
-  // Ends the loop and checks it. The flags of the loop's op, by carried value: written in place.
+  // Ends the loop and checks it. Returns for each carried value whether it is written in place.
   std::vector<bool> Check(const std::vector<NodeId>& next, uint32_t seed = 1) {
     std::vector<NodeId> last, all;
     EXPECT_TRUE(maker_.Finish(next, {}, &last, &all));
@@ -104,7 +105,7 @@ TEST(Loops, WriteOverWhatTheyWereGivenWhereNothingElseReadsIt) {
   }
 }
 
-// Random bodies, some of which are written in place in part.
+// Random bodies; in some, a part of the values is written in place.
 TEST(Loops, KeepTheirMeaning) {
   int in_place = 0, beside = 0;
   for (uint32_t seed = 0; seed < 60; ++seed) {

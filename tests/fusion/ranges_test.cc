@@ -20,7 +20,7 @@ class Ranges : public testing::Test {
     const NodeId weight = b_.Ints(DType::kI8, Shape{8, 8, 1, 1}, std::vector<int64_t>(64, 2));
     return b_.BinaryScalar(TapeOp::kSub, b_.Cast(b_.Conv(x, weight, attrs), DType::kF32), 3);
   }
-  // As fuse_quant_range leaves it.
+  // A quantisation as fuse_quant_range leaves it.
   NodeId Quantised(NodeId x, NodeId* scale) {
     const auto extreme = [&](ir::ReduceKind kind) {
       const NodeId lines = b_.Reduce(kind, x, {2}, true);
@@ -33,7 +33,7 @@ class Ranges : public testing::Test {
     return b_.Cast(b_.Unary(TapeOp::kRound, b_.Div(b_.Sub(x, min), rows)), DType::kU8);
   }
 
-  // What extremes begin as: written by a kernel, no constant.
+  // The initial values of extremes, which a kernel writes; they are no constant.
   NodeId Starts(const std::vector<double>& values) {
     ir::Node starts;
     starts.op = ir::Op::kPointwise;
@@ -42,7 +42,7 @@ class Ranges : public testing::Test {
     starts.inputs = {b_.Floats(DType::kF32, starts.shape, values)};
     return graph_.Add(starts);
   }
-  // `cell`, of one number, with all elements of `x`.
+  // Combines `cell`, a single number, with all elements of `x`.
   NodeId Combined(NodeId cell, NodeId x, ir::ScatterCombine combine) {
     ir::IndexedAttrs attrs;
     attrs.map = ir::DenseView(b_.shape(x));
@@ -91,7 +91,7 @@ TEST_F(Ranges, AreCombinedByTheKernelThatMakesThePicture) {
   const NodeId numbers = b_.Cast(b_.Unary(TapeOp::kRound, b_.Div(b_.Sub(picture, min), scale)), DType::kU8);
   graph_.outputs.push_back({"y", b_.Mul(Convolved(numbers), scale)});
   const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
-  ASSERT_EQ(program.ops.size(), 5u);  // the scale, which two read, is one more
+  ASSERT_EQ(program.ops.size(), 5u);  // one more kernel for the scale, which two kernels read
   int combined = 0;
   for (const LoweredOp& op : program.ops) {
     for (const TapeInst& inst : op.kernel.parts[0].epilogue) combined += Combines(inst.op);
@@ -100,8 +100,7 @@ TEST_F(Ranges, AreCombinedByTheKernelThatMakesThePicture) {
   EXPECT_EQ(combined, 2);
 }
 
-// An image that pointwise work computes from another's elements, in another order, is a map, which combines
-// extremes as well.
+// An elementwise image in another order than its input is a map, which combines extremes as well.
 TEST_F(Ranges, AMapCombinesWhatItMakes) {
   const NodeId x = b_.Input("x", DType::kF32, Shape{6, 40});
   const NodeId picture = b_.BinaryScalar(TapeOp::kMul, b_.Transpose(x, {1, 0}), 3);

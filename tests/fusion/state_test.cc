@@ -33,7 +33,7 @@ class States {
     int64_t n = b_.shape(from)[axis];
     return b_.Slice(from, axis, n - 1, -1, n);
   }
-  // `rows` into the rows of `data` that the index input names.
+  // Writes `rows` into the rows of `data` that the index input names.
   NodeId Scatter(NodeId data, NodeId rows) {
     const Shape shape = b_.shape(rows);
     ir::IndexedAttrs attrs;
@@ -43,7 +43,7 @@ class States {
     NodeId index = b_.Reshape(b_.Slice(index_, 0, 0, 1, shape[0]), Shape{shape[0], 1});
     return b_.IndexedWrite(data, rows, {b_.Expand(index, shape)}, attrs);
   }
-  // `rows` into the rows of `data` from `start` on.
+  // Writes `rows` into the rows of `data` from `start` on.
   NodeId Put(NodeId data, NodeId rows, int64_t start) {
     ir::IndexedAttrs attrs;
     attrs.map = ir::Slice(ir::DenseView(Shape{kRows, kColumns}), 0, start, 1, b_.shape(rows)[0]);
@@ -120,7 +120,7 @@ TEST(State, AStateInAnotherOrderGoesThroughACopy) {
   s.Check();
 }
 
-// Of which each is made of the one before it, and something else reads each.
+// Each piece is computed from the one before it, and another node reads each.
 TEST(State, PiecesOfANewStateMayAllReadOneRowOfTheOld) {
   States s;
   NodeId a = s.State("a"), last = s.Rows(a, kRows - 1, 1);
@@ -135,7 +135,7 @@ TEST(State, PiecesOfANewStateMayAllReadOneRowOfTheOld) {
   for (uint32_t seed = 0; seed < 4; ++seed) s.Check(seed);
 }
 
-// In whichever order they are named, the state takes a copy and the output needs none.
+// In either order of the ports the state takes a copy, and the output needs none.
 TEST(State, WhatAStateBecomesMayBeAnOutputToo) {
   for (const bool state_first : {false, true}) {
     States s;
@@ -168,7 +168,7 @@ TEST(State, OneStateMayReadAnotherThatIsWritten) {
   }
 }
 
-// Any mix of reads and writes of two states, of which one in `fresh` becomes something else as a whole.
+// A random mix of reads and writes of two states. One write in `fresh` replaces a whole state.
 class RandomStates : public States {
  public:
   explicit RandomStates(uint32_t seed, uint64_t fresh = 8) : States(seed % 2 == 1), rng_(seed) {

@@ -1,5 +1,5 @@
-// Values in memory between kernels: in 16 bits if 16 bits hold them, and in the order of elements that lets a
-// result be written over one of its summands.
+// Values in memory between kernels: stored in 16 bits if these hold them, and in an element order that lets a
+// sum be written over one of its summands.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class StoredValues : public testing::Test {
     data->synthetic_scale = 0.5f;
     return b_.Constant(data);
   }
-  // A norm of f16 over the last axis, computed in f32.
+  // A norm over the last axis of an f16 value, computed in f32.
   NodeId Norm(NodeId x) {
     const NodeId wide = b_.Cast(x, DType::kF32);
     const NodeId mean = b_.Mean(b_.Mul(wide, wide), {b_.shape(x).rank - 1}, true);

@@ -55,7 +55,7 @@ class Structure : public testing::Test {
   uint64_t weights_ = 0;
 };
 
-// A view of widened elements reads nothing by itself.
+// A view of widened elements causes no read of its own.
 TEST_F(Structure, WhatOneReaderWidensThroughAViewIsWidenedOnce) {
   const NodeId wide = b_.Cast(b_.Input("x", DType::kF16, Shape{4, 6}), DType::kF32);
   const NodeId y = b_.Unary(TapeOp::kTanh, b_.Transpose(wide, {1, 0}));
@@ -147,7 +147,7 @@ TEST_F(Structure, OnTheHostATensorIsQuantisedBesideItsRangeOrWhereItIsPadded) {
       y = b.IndexedWrite(around, y, {}, attrs);
     }
     graph.outputs.push_back({"y", y});
-    std::vector<Skeleton> found;  // of the kernels that round
+    std::vector<Skeleton> found;  // skeletons of the kernels that round
     for (const LoweredOp& op : ExpectFusionKeepsMeaning(graph, 1).ops) {
       const Part& part = op.kernel.parts[0];
       bool rounds = false;
@@ -163,10 +163,10 @@ TEST_F(Structure, OnTheHostATensorIsQuantisedBesideItsRangeOrWhereItIsPadded) {
   EXPECT_EQ(skeletons(false), std::vector<Skeleton>{Skeleton::kReduction});
   EXPECT_EQ(skeletons(true), std::vector<Skeleton>{Skeleton::kMap});
   EXPECT_EQ(skeletons(true, true),
-            std::vector<Skeleton>{Skeleton::kReduction});  // they are needed by themselves
+            std::vector<Skeleton>{Skeleton::kReduction});  // the rounded values are also an output
 }
 
-// The greatest and the least of rows, then of all, and what is computed of both.
+// Maximum and minimum of rows, then of all rows, and a value computed from both.
 TEST_F(Structure, ReductionsOfTheSameRowsAreOneKernelEach) {
   const NodeId x = Input(Shape{4, 6, 16});
   const auto extreme = [&](ir::ReduceKind kind) {
@@ -185,7 +185,7 @@ TEST_F(Structure, ReductionsOfTheSameRowsAreOneKernelEach) {
   EXPECT_EQ(program.ops[2].kernel.parts[0].skeleton, Skeleton::kMap);
 }
 
-// But what one of them waits for is no part of the other's kernel.
+// If one reduction waits for the other, they are not one kernel.
 TEST_F(Structure, ReductionsThatWaitForOneAnotherAreKernelsOfTheirOwn) {
   const NodeId x = Input(Shape{6, 16});
   const NodeId max = b_.Reduce(ir::ReduceKind::kMax, x, {1}, true);
@@ -204,7 +204,7 @@ TEST_F(Structure, SmallReductionsOfOneDepthAreOneKernel) {
   EXPECT_EQ(program.ops[0].kernel.parts.size(), 2u);
 }
 
-// GPUs multiply bytes in lines along K: a B that is computed is written so, whatever else reads it.
+// GPUs multiply bytes in lines along K. A computed B is written in that order, whatever else reads it.
 TEST_F(Structure, ComputedBytesLieAlongKForGpus) {
   const auto strides = [](const TargetTraits& target) {
     Graph graph;
@@ -249,7 +249,7 @@ TEST_F(Structure, ASoftmaxIsOneReductionThatComputesEachExponentialOnce) {
   EXPECT_EQ(part.kept, 1);
 }
 
-// Also if only the sum of a later stage reads it, and the stored values are computed from that sum.
+// Also if only a later stage's sum reads it, and the stored values are computed from that sum.
 TEST_F(Structure, AnExponentialThatALaterSumReadsIsComputedOnce) {
   const NodeId softmax = Softmax(Input(Shape{6, 16}));
   const NodeId expected = b_.Reduce(ir::ReduceKind::kSum, b_.Mul(softmax, Input(Shape{16})), {1}, true);
@@ -268,7 +268,7 @@ TEST_F(Structure, AKeptRowIsNotTakenForTheValuesOfOtherRows) {
   EXPECT_EQ(program.ops[0].kernel.parts[0].kept, 1);
 }
 
-// Sixteen scalars a row are enough for any number of reductions one after the other: a search by halves.
+// Sixteen scalars a row are enough for any number of successive reductions, as in a binary search.
 TEST_F(Structure, ReductionsOneAfterTheOtherAreOneKernelWhoseStagesRepeat) {
   NodeId x = b_.BinaryScalar(TapeOp::kMax, Input(Shape{3, 32}), -9);
   NodeId at = b_.Reduce(ir::ReduceKind::kMin, x, {1}, true);
@@ -303,7 +303,7 @@ TEST_F(Structure, AnAnnotationKeepsATwinOutOfAProduct) {
   EXPECT_EQ(FuseTo({b_.Mul(Silu(gate), up)}).ops.size(), 2u);
 }
 
-// Joined neither as twins, nor as prologue, epilogue, producer or part of a norm, nor as siblings.
+// An annotated value is not fused as a twin, prologue, epilogue, producer, part of a norm or sibling.
 TEST_F(Structure, WhatIsAnnotatedForAnotherStreamIsComputedThere) {
   for (int annotated = 0; annotated < 5; ++annotated) {
     graph_ = Graph();
@@ -312,7 +312,7 @@ TEST_F(Structure, WhatIsAnnotatedForAnotherStreamIsComputedThere) {
     NodeId gate = b_.MatMul(negative, Weight(Shape{8, 12})), up = b_.MatMul(negative, Weight(Shape{8, 12}));
     NodeId silu = Silu(gate);
     NodeId both = b_.Mul(silu, up);
-    const NodeId row = b_.Unary(TapeOp::kAbs, both);  // of what the softmax reads
+    const NodeId row = b_.Unary(TapeOp::kAbs, both);  // reads the same value as the softmax
     const NodeId on_stream[] = {negative, up, silu, both, row};
     graph_.node(on_stream[annotated]).annotations["stream"] = "1";
     LoweredProgram program = FuseTo({Softmax(row)});
@@ -394,7 +394,7 @@ TEST_F(Structure, PiecesOfAConcatenationAreComputedInPlace) {
   NodeId x = Input(Shape{2, 8});
   NodeId a = b_.MatMul(x, Weight(Shape{8, 4})), c = b_.MatMul(x, Weight(Shape{8, 5}));
   LoweredProgram program = FuseTo({b_.Concat({a, c}, 1)});
-  EXPECT_EQ(program.ops.size(), 1u);  // both products, one kernel, right into the output
+  EXPECT_EQ(program.ops.size(), 1u);  // both matmuls are one kernel, which writes the output directly
   EXPECT_EQ(Temporaries(program), 0);
 }
 
@@ -417,7 +417,7 @@ TEST_F(Structure, WorkThatTwoKernelsReadIsDoneOnce) {
 
 // ------------------------------------------------------------- batches that share a side of a product
 
-// Rows, columns and batches of the only matmul of `program`.
+// Batches, rows and columns of the only matmul of `program`.
 struct Extents {
   int64_t batches = 1, rows = 1, columns = 1;
   bool operator==(const Extents&) const = default;
@@ -441,16 +441,16 @@ Extents ExtentsOf(const LoweredProgram& program) {
 }
 
 TEST_F(Structure, BatchesThatShareTheirRightSideAreRowsOfOneProduct) {
-  NodeId x = Input(Shape{19, 1, 8});  // what nn.MultiheadAttention exports
+  NodeId x = Input(Shape{19, 1, 8});  // as nn.MultiheadAttention exports it
   LoweredProgram program = FuseTo({b_.Add(b_.MatMul(x, Weight(Shape{8, 24})), Weight(Shape{24}))});
   EXPECT_EQ(ExtentsOf(program), (Extents{1, 19, 24}));
   const Part& part = program.ops[0].kernel.parts[0];
-  EXPECT_EQ(part.loops.size(), 3u);  // one loop a role: batches and rows are walked as one
+  EXPECT_EQ(part.loops.size(), 3u);  // one loop for each role: batches and rows are joined
 }
 
 TEST_F(Structure, SharedRightSidesAreFoundThroughViewsPrologueAndEpilogue) {
   const Shape weight{8, 12};
-  // Batches that are permuted, of more than one dim, or of size 1; a right side that is expanded or reshaped.
+  // Batches that are permuted, have several dims, or have size 1; and a B that is expanded or reshaped.
   NodeId x = Input(Shape{5, 1, 3, 2, 8});
   NodeId wide = b_.Expand(b_.Reshape(Weight(weight), Shape{1, 1, 1, 8, 12}), Shape{3, 5, 1, 8, 12});
   struct {
@@ -478,7 +478,7 @@ TEST_F(Structure, BatchesThatShareTheirLeftSideAreColumnsOfOneProduct) {
   NodeId x = Input(Shape{6, 8, 3});
   EXPECT_EQ(ExtentsOf(FuseTo({b_.MatMul(Weight(Shape{16, 8}), x)})), (Extents{1, 16, 18}));
   graph_.outputs.clear();
-  // Few rows over many columns: each batch's right side is read once as it is.
+  // With few rows and many columns, each batch's B is read once as it is.
   NodeId wide = Input(Shape{6, 8, 32});
   EXPECT_EQ(ExtentsOf(FuseTo({b_.MatMul(Weight(Shape{2, 8}), wide)})), (Extents{6, 2, 32}));
   graph_.outputs.clear();

@@ -1,4 +1,4 @@
-/* consumer.c PLAN: a C program of an embedder, on the plan that make_plan writes. */
+/* consumer.c PLAN: an embedder's C program that runs the plan that make_plan writes. */
 #include <rondo/rondo.h>
 #include <rondo/rondo_host.h>
 #include <stdio.h>

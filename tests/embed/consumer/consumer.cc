@@ -1,4 +1,4 @@
-// consumer PLAN: a C++ program of an embedder, on the plan that make_plan writes, in C++17 and in C++20.
+// consumer PLAN: an embedder's C++ program, in C++17 and in C++20, that runs the plan that make_plan writes.
 #include <rondo/rondo_host.h>
 
 #include <cstdio>
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   if (rondo::Error e = session.Wait()) return Complain(e);
   session = rondo::Session();
   if (rondo::Error e = runtime.GetMetrics(&metrics)) return Complain(e);
-  runtime = rondo::Runtime();  // its worker has ended, and so has the completion
+  runtime = rondo::Runtime();  // the worker has ended now, and with it the completion
   std::printf("y[3] = %g, total[3] = %g after %d runs\n", y[3], total[3], static_cast<int>(metrics.runs));
   return y[3] == 160 && total[3] == 320 && metrics.runs == 2 && !failed ? 0 : 1;
 }

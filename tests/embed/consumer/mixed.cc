@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
     const rondo::Tensor outputs[] = {rondo::Out("y", y)};
     error = Run(&session, inputs, outputs);
   }
-  // State, as bytes of whatever holds it.
+  // State is read as bytes, into any container.
   std::vector<float> total(4);
   if (!error) error = session.ReadState("total", rondo::AsWritableBytes(total));
   if (!error) error = session.WriteState("total", rondo::AsBytes(total));

@@ -1,4 +1,4 @@
-// The functions that the files of consumer_mixed call of each other.
+// The functions through which the two files of consumer_mixed call each other.
 #pragma once
 
 #include <rondo/rondo.hpp>

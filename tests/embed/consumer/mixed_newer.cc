@@ -15,5 +15,5 @@ rondo::Error Open(const char* path, rondo::Runtime* runtime, rondo::Session* ses
 rondo::Error Run(rondo::Session* session, rondo::span<const rondo::Tensor> inputs,
                  rondo::span<const rondo::Tensor> outputs) {
   const std::span<const rondo::Tensor> in(inputs.begin(), inputs.size()), out(outputs.data(), outputs.size());
-  return session->Run(0, in, out);  // a span of the library's own is as good
+  return session->Run(0, in, out);  // the standard library's span works too
 }

@@ -1,4 +1,4 @@
-/* A library of one custom op, made with the installed header alone. */
+/* A library with one custom op, compiled with only the installed header. */
 #include <rondo/rondo_op.h>
 
 RONDO_OP_LIBRARY
