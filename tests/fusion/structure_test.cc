@@ -495,7 +495,7 @@ TEST_F(Structure, ALeftSideThatCountsItsBatchesIsNotShared) {
 
 // ------------------------------------------------------------------------------- layouts on the host
 
-// The stride along the channels of what `op`, a convolution or pool, writes.
+// The stride along the channels of the output of `op`, a convolution or pool.
 int64_t ChannelStride(const LoweredOp& op) {
   const Part& part = op.kernel.parts[0];
   EXPECT_EQ(part.skeleton, Skeleton::kConvolution);
@@ -512,10 +512,10 @@ TEST_F(Structure, OnTheHostConvolutionsAndWhatLiesBetweenThemKeepTheirChannelsLa
   attrs.pads_begin = attrs.pads_end = {1, 1};
   const Shape kernel{8, 8, 3, 3};
   NodeId a = b_.Conv(Input(Shape{1, 8, 6, 6}), Weight(kernel), attrs);
-  NodeId scale = b_.Reduce(ir::ReduceKind::kSum, a, {2, 3}, true);  // as squeeze and excitation
+  NodeId scale = b_.Reduce(ir::ReduceKind::kSum, a, {2, 3}, true);  // as in squeeze and excitation
   NodeId c = b_.Conv(b_.Mul(a, scale), Weight(kernel), attrs);
   NodeId d = b_.Conv(b_.Concat({c, b_.Unary(TapeOp::kTanh, a)}, 1), Weight(Shape{8, 16, 3, 3}), attrs);
-  NodeId flat = b_.Reshape(d, Shape{1, 288});  // seen as a row: keeps its own order
+  NodeId flat = b_.Reshape(d, Shape{1, 288});  // read as a row, so it keeps its own order
   graph_.outputs.push_back({"y", b_.MatMul(flat, Weight(Shape{288, 5}))});
   LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1);
   std::vector<int64_t> strides;
@@ -527,8 +527,8 @@ TEST_F(Structure, OnTheHostConvolutionsAndWhatLiesBetweenThemKeepTheirChannelsLa
   EXPECT_EQ(strides, (std::vector<int64_t>{1, 1, 36}));
 }
 
-// Bytes that are made floats again are stored as bytes where one reader takes all of those: a map, a
-// reduction and what follows it, but not two kernels, nor an output.
+// A quantised result that is dequantised again is stored as bytes if a single kernel reads the floats: a map,
+// or a reduction and what follows it. It is not if two kernels read them, or if they are an output.
 TEST_F(Structure, OnTheHostAProductEndsWithBytesThatOneReaderWidens) {
   enum class Reader { kSoftmax, kTwoKernels, kOutput };
   const auto stores = [](Reader reader) {
@@ -560,7 +560,8 @@ TEST_F(Structure, OnTheHostAProductEndsWithBytesThatOneReaderWidens) {
   EXPECT_EQ(stores(Reader::kOutput), DType::kF32);
 }
 
-// As squeeze-and-excitation: a pool of dequantised bytes, by whose result they are multiplied later.
+// As in squeeze-and-excitation: dequantised bytes are pooled, and later multiplied by a function of the
+// pool's result.
 TEST_F(Structure, OnTheHostAReductionReadsTheBytesThatAnotherKernelReads) {
   Graph graph;
   Builder b(&graph);
@@ -576,7 +577,7 @@ TEST_F(Structure, OnTheHostAReductionReadsTheBytesThatAnotherKernelReads) {
   const NodeId pool = b.Reduce(ir::ReduceKind::kSum, y, {2, 3}, true);
   const NodeId squeezed = b.Conv(pool, b.Cast(weight, DType::kF32), attrs);
   graph.outputs.push_back({"y", b.Mul(y, squeezed)});
-  int floats = 0, bytes = 0;  // as large as the picture, in memory
+  int floats = 0, bytes = 0;  // buffers as large as the image
   const LoweredProgram program = ExpectFusionKeepsMeaning(graph, 1, {}, 10);
   for (const LoweredOp& op : program.ops) {
     for (const Operand& operand : op.kernel.parts[0].operands) {
@@ -586,10 +587,10 @@ TEST_F(Structure, OnTheHostAReductionReadsTheBytesThatAnotherKernelReads) {
     }
   }
   EXPECT_EQ(bytes, 1);   // the first convolution
-  EXPECT_EQ(floats, 2);  // the pool, the second one
+  EXPECT_EQ(floats, 2);  // the pool's output and the second convolution's
 }
 
-// A concatenation that is quantised by its range, and padded or not, before a convolution reads it.
+// A concatenation that is quantised by its range, and perhaps padded, before a convolution reads it.
 TEST_F(Structure, OnTheHostWhatIsQuantisedByItsRangeForAConvolutionHasItsChannelsLast) {
   for (const bool padded : {false, true}) {
     Graph graph;
@@ -611,7 +612,7 @@ TEST_F(Structure, OnTheHostWhatIsQuantisedByItsRangeForAConvolutionHasItsChannel
     attrs.pads_begin = attrs.pads_end = {0, 0};
     const NodeId weight = b.Ints(DType::kI8, Shape{8, 8, 1, 1}, std::vector<int64_t>(64, 2));
     graph.outputs.push_back({"y", b.Conv(y, weight, attrs)});
-    int pieces = 0;  // of the concatenation, as they are written
+    int pieces = 0;  // pieces that are written into the concatenation
     for (const LoweredOp& op : ExpectFusionKeepsMeaning(graph, 1).ops) {
       const Part& part = op.kernel.parts[0];
       for (const Operand& operand : part.operands) {
@@ -642,7 +643,8 @@ TEST_F(Structure, PartOfAPictureIsChangedInItsOwnMemory) {
 }
 
 TEST_F(Structure, NothingIsFusedThatWouldWaitForItself) {
-  // The sum's epilogue may not take the last addition: its other input reads the sum through a reduction.
+  // The matmul's epilogue must not take the last addition, because its other input reads the matmul through a
+  // reduction.
   NodeId y = b_.MatMul(Input(Shape{4, 8}), Weight(Shape{8, 8}));
   NodeId total = b_.Reduce(ir::ReduceKind::kSum, y, {0, 1}, true);
   LoweredProgram program = FuseTo({b_.Add(y, total)});
@@ -666,9 +668,9 @@ TEST_F(Structure, ControlEdgesOrderKernels) {
   EXPECT_EQ(program.ops[0].kernel.parts[0].body[1].op, TapeOp::kTanh);
 }
 
-// What no loops can read in place is found out when parts are emitted: the node is computed alone, or what it
-// reads is copied. That is the pass's own knowledge: nothing of it shows in annotations, and kernels that are
-// computed alone still have siblings.
+// Only when parts are emitted does the pass find views that no loop nest can read in place. Then it computes
+// the node alone, or copies what it reads. This stays inside the pass: it does not show in annotations, and
+// such kernels can still be fused with siblings.
 TEST_F(Structure, ObstaclesAreConstraintsNotAnnotations) {
   std::vector<NodeId> outputs;
   for (int i = 0; i < 2; ++i) {

@@ -7,8 +7,8 @@
 namespace rondo {
 namespace {
 
-// The sums that a zero point of weights needs are computed where the matmul reads its input: one kernel for
-// each of two such convolutions whose results are added.
+// A zero point of the weights needs sums of the input. The matmul computes them as it reads its input, so
+// each of two such convolutions whose results are added is one kernel.
 TEST(WindowSums, AreAddedUpBesideTheProduct) {
   ir::Graph graph;
   ir::Builder b(&graph);

@@ -1,4 +1,4 @@
-// Deterministic fuzzing without libFuzzer: input N of a target depends on the seeds and on --seed alone.
+// Deterministic fuzzing without libFuzzer: input N of a target depends only on the seeds and on --seed.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -76,7 +76,7 @@ void Print(const Target& target, const Count& count) {
   }
 }
 
-// Whether as many inputs as asked for got to a stage or beyond it.
+// Whether at least `least` percent of the inputs reached the stage or a later one.
 bool Reached(const Target& target, const Count& count, const std::string& stage, double least) {
   uint64_t reached = 0;
   bool at = false;

@@ -43,7 +43,7 @@ TEST_P(Targets, CommittedSeedsGetThrough) {
   EXPECT_GT(files, 3);
 }
 
-// Inputs that once broke something: a report of a sanitizer, a crash, more time or memory than there is.
+// Inputs that once caused a failure: a sanitizer's report, a crash, or too much time or memory.
 TEST_P(Targets, WhatWasFoundOnceIsHandled) {
   const auto target = MakeTarget(GetParam());
   const fs::path folder = fs::path(SourceFolder()) / "tests/fuzz/found" / GetParam();
@@ -85,7 +85,7 @@ TEST(Truncation, OfATinyPlanAnywhereIsRefused) {
     Bytes cut(plan.begin(), plan.begin() + static_cast<std::ptrdiff_t>(size));
     ASSERT_EQ(target->Run(Of(cut)), 0u) << "cut at " << size;
     if (size < sizeof(FileHeader)) continue;
-    const uint64_t stated = size;  // as if it had never been longer
+    const uint64_t stated = size;  // as if the vector had never been longer
     std::memcpy(&cut[offsetof(FileHeader, file_bytes)], &stated, sizeof(stated));
     Reseal(&cut);
     ASSERT_LT(target->Run(Of(cut)), target->stages().size() - 1) << "cut and sealed at " << size;

@@ -1,4 +1,4 @@
-// The same targets for libFuzzer: RONDO_FUZZ_TARGET names the one that this binary feeds.
+// The same targets for libFuzzer. RONDO_FUZZ_TARGET names the target of this binary.
 #include <algorithm>
 
 #include "tests/fuzz/target.h"

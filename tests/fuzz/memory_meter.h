@@ -10,7 +10,7 @@ namespace rondo::fuzz {
 // Allocates from the default allocator. One thread at a time; must outlive its blocks.
 class MemoryMeter {
  public:
-  // Refuses allocations that would bring it above `limit` bytes in use; they count in its peak all the same.
+  // Refuses allocations that would exceed `limit` bytes in use; these still count in the peak.
   explicit MemoryMeter(uint64_t limit = uint64_t{1} << 32) : limit_(limit) {}
   HostAllocator allocator() { return {Allocate, Deallocate, this}; }
   // Greatest bytes in use at once since the last Reset.

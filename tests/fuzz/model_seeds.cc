@@ -114,7 +114,7 @@ void Attention(ModelMaker& m) {
   m.Output("y");
 }
 
-// Indices from data: gathers, scatters, sorting.
+// Operators with indices from data: gathers, scatters, sorting.
 void Indexing(ModelMaker& m) {
   m.Input("ids", {3}, TensorProto::INT64);
   m.Input("x", {3, 4});
@@ -131,7 +131,7 @@ void Indexing(ModelMaker& m) {
   for (const char* name : {"g", "s", "n", "best", "where", "c"}) m.Output(name);
 }
 
-// A cache that a run writes one row of, in place.
+// A cache in which a run writes one row in place.
 void State(ModelMaker& m) {
   m.Input("cache", {4, 2});
   m.Input("row", {1, 2});

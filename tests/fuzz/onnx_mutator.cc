@@ -48,7 +48,7 @@ class ModelMutator {
  private:
   int Below(int n) { return static_cast<int>(random_.Below(static_cast<uint64_t>(n))); }
 
-  // The graph and the graphs in it, and every name of a value.
+  // Adds the graph, its subgraphs, and the names of all values.
   void Add(GraphProto* graph) {
     graphs_.push_back(graph);
     for (const auto& input : graph->input()) names_.push_back(input.name());
@@ -62,7 +62,7 @@ class ModelMutator {
   }
   std::string AnyName() { return names_.empty() ? "" : names_[random_.Below(names_.size())]; }
 
-  // Extents stay small most of the time, so that what is valid can also be run.
+  // Extents usually stay small, so that valid models can also be run.
   int64_t Extent(int64_t old) {
     return random_.OneIn(6) ? random_.Integer(old) : static_cast<int64_t>(random_.Below(8));
   }
@@ -136,7 +136,7 @@ class ModelMutator {
     switch (random_.Below(4)) {
       case 0: nodes->DeleteSubrange(Below(nodes->size()), 1); return;
       case 1: nodes->SwapElements(Below(nodes->size()), Below(nodes->size())); return;
-      default: {  // one more, whose output nobody may have yet
+      default: {  // one more node, with an output name that may be new
         const NodeProto copy = nodes->Get(Below(nodes->size()));
         NodeProto* added = graph.add_node();
         *added = copy;
@@ -178,7 +178,7 @@ class ModelMutator {
     }
   }
 
-  // Attributes that many operators have.
+  // Adds an attribute that many operators have.
   void AddAttribute(NodeProto* node) {
     constexpr const char* kNames[] = {"axis",     "axes",       "keepdims",  "to",        "perm",
                                       "pads",     "strides",    "group",     "mode",      "dilations",

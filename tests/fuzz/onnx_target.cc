@@ -1,4 +1,5 @@
-// Models: reader, importer, every pass to the emitted plan, which must satisfy verifier and checker, and run.
+// Models go through reader, importer and every pass to the emitted plan. The plan must satisfy verifier and
+// checker, and run.
 #include "formats/plan/format.h"
 #include "runtime/plan.h"
 #include "tests/fuzz/onnx_mutator.h"
@@ -43,7 +44,7 @@ class Models final : public Target {
       if (code == Code::kAborted) return kTooManyNodes;
       return code == Code::kUnsupported ? kUnsupported : kRefused;
     }
-    // Weights lie on pages where a file is mapped; here they are copied.
+    // In a mapped file weights lie on pages; here they are copied.
     Result<Plan> plan = Plan::Open({bytes->data(), bytes->size()});
     if (!plan.ok()) Broken("a compiled plan is refused: %s", plan.status().message());
     switch (runner_.Run(*plan, HashBytes(input.data(), input.size()))) {

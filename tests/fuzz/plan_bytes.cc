@@ -7,7 +7,7 @@
 namespace rondo::fuzz {
 namespace {
 
-// The header and the section table; false when they do not fit.
+// Reads the header and the section table. False if the file is too short.
 bool ReadTable(Span<const uint8_t> file, FileHeader* header, SectionEntry* sections) {
   if (file.size() < sizeof(*header)) return false;
   std::memcpy(header, file.data(), sizeof(*header));

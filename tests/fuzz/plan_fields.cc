@@ -5,7 +5,7 @@
 namespace rondo::fuzz {
 namespace {
 
-// Groups are the source lines that name a field.
+// Collects fields. The source line that names a field is its group.
 class Collector {
  public:
   explicit Collector(PlanData* plan) : plan_(*plan) {}

@@ -29,7 +29,7 @@ int64_t NewIndex(const Field& field, Random& random) {
   }
 }
 
-// Leaves out, repeats or exchanges entries. A Span of any T is a pointer and a count.
+// Removes, repeats, swaps or overwrites entries. Works for any T, because a Span is a pointer and a count.
 void ChangeList(const Field& field, Arena& arena, Random& random) {
   using Raw = Span<const uint8_t>;
   Raw list;
@@ -42,22 +42,22 @@ void ChangeList(const Field& field, Arena& arena, Random& random) {
   if (n == 0 || to == nullptr) return;
   size_t count = n;
   switch (random.Below(5)) {
-    case 0:  // without one
+    case 0:  // remove an entry
       std::memcpy(to, from, at * entry);
       std::memcpy(to + at * entry, from + (at + 1) * entry, (n - at - 1) * entry);
       count = n - 1;
       break;
-    case 1:  // with one twice
+    case 1:  // repeat an entry
       std::memcpy(to, from, (at + 1) * entry);
       std::memcpy(to + (at + 1) * entry, from + at * entry, (n - at) * entry);
       count = n + 1;
       break;
-    case 2:  // two exchanged
+    case 2:  // swap two entries
       std::memcpy(to, from, n * entry);
       std::memcpy(to + at * entry, from + other * entry, entry);
       std::memcpy(to + other * entry, from + at * entry, entry);
       break;
-    case 3:  // one overwritten
+    case 3:  // overwrite an entry
       std::memcpy(to, from, n * entry);
       std::memcpy(to + at * entry, from + other * entry, entry);
       break;
@@ -83,7 +83,7 @@ void ChangeText(const Field& field, const std::vector<Field>& all, Random& rando
   }
 }
 
-// Numbers of a plan are mostly other numbers of it: a neighbour's stride, another buffer's offset.
+// A new number is often another number of the plan: a neighbour's stride, another buffer's offset.
 int64_t NewNumber(const Field& field, const std::vector<Field>& all, Random& random) {
   if (random.OneIn(3)) {
     const Field& other = all[random.Below(all.size())];
@@ -116,7 +116,7 @@ void Change(const Field& field, const std::vector<Field>& all, Arena& arena, Ran
   }
 }
 
-// One field, each group of fields as likely as any other.
+// A random field; each group of fields is equally likely.
 const Field& Pick(const std::vector<Field>& fields, Random& random) {
   std::vector<uint32_t> groups;
   for (const Field& field : fields) groups.push_back(field.group);
@@ -130,7 +130,7 @@ const Field& Pick(const std::vector<Field>& fields, Random& random) {
   return *members[random.Below(members.size())];
 }
 
-// Certificates are digests: made right again, so that changes of collectives get past them.
+// Makes the certificates right again, so that changed collectives get past them. They are digests.
 void Certify(PlanData* plan, Random& random) {
   for (const Program& program : plan->programs) {
     if (program.certificates.empty() || random.OneIn(8)) continue;
@@ -143,7 +143,7 @@ void Certify(PlanData* plan, Random& random) {
 bool MutateFields(PlanParts* parts, Random& random) {
   Arena arena;
   PlanData plan;
-  const Bytes aligned = parts->flatbuffer;  // vectors are aligned to 16
+  const Bytes aligned = parts->flatbuffer;  // the copy is aligned to 16 bytes
   if (!DecodePlan({aligned.data(), aligned.size()}, {parts->code.data(), parts->code.size()}, arena, &plan)
            .ok())
     return false;
@@ -151,7 +151,7 @@ bool MutateFields(PlanParts* parts, Random& random) {
     const std::vector<Field> fields = FieldsOf(&plan);
     Change(Pick(fields, random), fields, arena, random);
   }
-  const auto keep_room = [](const Shape& shape) {  // a Shape has no room for more
+  const auto keep_room = [](const Shape& shape) {  // a Shape holds no more dims
     const_cast<Shape&>(shape).rank = std::clamp(shape.rank, 0, kMaxRank);
   };
   for (const Buffer& buffer : plan.buffers) keep_room(buffer.shape);

@@ -61,7 +61,7 @@ double Operations(const PlanData& plan) {
   return sum;
 }
 
-// What the plan says that a session takes; each region is whole pages.
+// The bytes that a session takes by the plan's statement. Each region is whole pages.
 double StatedBytes(const PlanData& plan) {
   double sum = 0;
   for (const DeviceBytes& d : plan.requirements.devices) {
@@ -71,21 +71,21 @@ double StatedBytes(const PlanData& plan) {
   return sum;
 }
 
-// What a stream of the driver needs as scratch for the plan: what the verifier says, and pages.
+// The scratch that a stream of the driver needs for the plan: the verifier's number, in whole pages.
 double ScratchBytes(const PlanData& plan) {
   double largest = 0;
   for (const Kernel& kernel : plan.kernels) largest = std::max(largest, NeedOf(kernel).scratch);
   return largest + 4 * static_cast<double>(kPage);
 }
 
-// Streams that a session of the plan makes.
+// The number of streams that a session of the plan makes.
 double StreamsOf(const PlanData& plan) {
   uint32_t streams = 1;
   for (const Program& program : plan.programs) streams = std::max(streams, program.num_streams);
   return static_cast<double>(streams * plan.requirements.devices.size());
 }
 
-// Bytes that constants and ports are filled and copied with: many may share the same memory.
+// The bytes with which constants and ports are filled and copied. Many of them may share memory.
 double CopiedBytes(const PlanData& plan) {
   double sum = 0;
   for (const Buffer& buffer : plan.buffers) {
@@ -118,7 +118,7 @@ std::vector<uint8_t> SmallNumbers(const Buffer& buffer, Random& random) {
   return bytes;
 }
 
-// Exactly `bytes`, aligned so that steps may use it where it is.
+// Frees memory of exactly `bytes` that is aligned so that steps may use it in place.
 struct Release {
   void operator()(void* block) const { std::free(block); }
 };
@@ -129,7 +129,7 @@ Block MakeBlock(uint64_t bytes) {
   return Block(block);
 }
 
-// What lies between the end of a session's memory and the end of its pages may not be touched.
+// Makes the rest of the last pages, beyond a session's memory, inaccessible.
 void GuardPages(Session* session, const PlanData& plan, bool guard) {
 #ifdef RONDO_FUZZ_ASAN
   for (uint32_t i = 0; i < plan.requirements.devices.size(); ++i) {
@@ -177,7 +177,7 @@ Status PlanRunner::RunProgram(Session* session, uint32_t program, uint64_t seed,
   std::vector<Block> blocks;
   std::vector<Input> inputs;
   std::vector<Output> outputs;
-  // Device memory is this process's: each tensor lies there or on the host.
+  // On this driver device memory is host memory, so each tensor can be declared to lie in either.
   const auto memory = [&] { return random.OneIn(2) ? MemoryKind::kDevice : MemoryKind::kHost; };
   for (const Port& port : data.programs[program].inputs) {
     const Buffer& b = data.buffers[port.buffer];

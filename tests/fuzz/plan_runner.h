@@ -14,9 +14,9 @@ namespace rondo::fuzz {
 enum class RunEnd {
   kTooLarge,  // valid, but needs more memory than a fuzzer has: not armed
   kNotArmed,  // refused by the driver or the runtime
-  kFailed,    // a run ended with an error of its own
+  kFailed,    // a run ended with an error
   kStopped,   // the time limit ended a run, and its session stayed usable
-  kRan,       // every program ran; an index out of its bounds counts as that
+  kRan,       // every program ran; a run that met an index out of range counts too
 };
 
 struct RunLimits {

@@ -17,10 +17,10 @@
 namespace rondo::fuzz {
 namespace {
 
-// As many nodes as a tiny model can need; damage may ask for a million trips round a loop.
+// As many nodes as a tiny model can need. A damaged model may ask for a million rounds of a loop.
 constexpr int64_t kMaxNodes = 4096;
-// Some passes take time that grows with the square of the graph: what a tiny file unrolls to (a recurrent
-// operator over hundreds of steps) is not compiled here.
+// The time of some passes grows with the square of the graph, so long unrolled graphs (a recurrent operator
+// over hundreds of steps) are not compiled here.
 constexpr int64_t kMaxGraph = 4096;
 
 Status RunPasses(Compilation* compilation) {
@@ -45,7 +45,7 @@ Bytes SampleBytes(const Sample& sample) {
   return bytes;
 }
 
-// Of a plan without weights.
+// The bytes of a plan without weights.
 Bytes PlainBytes(PlanData plan) {
   plan.weights_bytes = 0;
   Bytes bytes;
@@ -53,14 +53,14 @@ Bytes PlainBytes(PlanData plan) {
   return bytes;
 }
 
-// As the sample, but for what no driver here has.
+// The sample without the features that no driver here has.
 Bytes RunnableSample() {
   Sample sample = MakeSample();
   sample.data.requirements.least_driver_version = 0;
   return SampleBytes(sample);
 }
 
-// Two devices, two communicators, two streams, two partitions each.
+// Two devices, each with two communicators, two streams and two partitions.
 Bytes MeshBytes() {
   MeshPlan mesh(2);
   MakeLayers(&mesh, 2, 3, /*split=*/true);
@@ -69,7 +69,7 @@ Bytes MeshBytes() {
   return bytes;
 }
 
-// A row reduction of `rows` and `length` with as many kept rows as there can be, over one element.
+// A row reduction with the largest possible number of kept rows, over a single element of memory.
 Bytes KeptRowsBytes(int64_t rows, int64_t length) {
   Maker m;
   Part p;
@@ -96,7 +96,7 @@ Bytes KeptRowsBytes(int64_t rows, int64_t length) {
   return PlainBytes(m.Make());
 }
 
-// One thread that writes the same elements again and again, as often as a loop that nothing bounds says.
+// A loop that writes the same elements `rounds` times.
 Bytes RoundsBytes(int64_t rounds) {
   Maker m;
   Part p = Elementwise(m.arena);
@@ -110,7 +110,7 @@ Bytes RoundsBytes(int64_t rounds) {
   return PlainBytes(m.Make());
 }
 
-// A concatenation of three, read through windows that reach beyond it.
+// A concatenation of three values, read through windows that extend beyond it.
 Bytes WindowsBytes() {
   Maker m;
   const uint32_t a = m.AddBuffer("a", BufferKind::kTemporary, 96, 1024);

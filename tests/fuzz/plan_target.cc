@@ -34,10 +34,11 @@ constexpr const char* kStages[] = {
     "refused by the checker",       "valid but too large to arm here", "valid but not armed",
     "ended in an error of the run", "ended by the run's time limit",   "ran"};
 
-// What reading, verifying and checking a file may take at once: a multiple of its flatbuffer, and a base.
+// Memory that reading, verifying and checking a file may use: a multiple of the flatbuffer's size plus a
+// base.
 constexpr uint64_t kBytesPerByte = 128, kBaseBytes = 1 << 20;
 
-// The input where a mapped file would lie, and nothing after it.
+// A copy of the input on pages, like a mapped file, followed by an inaccessible page.
 class PageCopy {
  public:
   explicit PageCopy(Span<const uint8_t> bytes) : size_(bytes.size()) {
@@ -87,13 +88,13 @@ class Plans final : public Target {
     return kRan;
   }
 
-  // Of a plan that was not read.
+  // For a plan that could not be read: whether the flatbuffer, not the container, is at fault.
   bool IsFlatbufferAtFault(Span<const uint8_t> file) {
     PlanParts parts;
     Bytes sealed(file.begin(), file.end());
     Reseal(&sealed);
     const bool intact = std::equal(sealed.begin(), sealed.end(), file.begin());
-    if (!intact || !TakeApart(file, &parts)) return false;  // a wrong hash is the container's
+    if (!intact || !TakeApart(file, &parts)) return false;  // a wrong hash is the container's fault
     Arena arena(meter_.allocator());
     PlanData plan;
     return !DecodePlan({parts.flatbuffer.data(), parts.flatbuffer.size()},
@@ -101,7 +102,7 @@ class Plans final : public Target {
                 .ok();
   }
 
-  // Opened once more, as an embedder does it.
+  // Opens the plan again, as an embedder does, and runs it.
   Stage Execute(Span<const uint8_t> file) {
     const HostAllocator allocator = meter_.allocator();
     PlanOptions options;

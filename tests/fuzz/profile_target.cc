@@ -37,7 +37,7 @@ std::optional<MeasuredTimes> Notes(const std::vector<std::string>& texts) {
   return ParseMeasuredTimes(Span<const std::string_view>(sources));
 }
 
-// Each line is a text of a plan. Returns whether one of them says which profile.
+// Reads each line as a text of a plan. Returns whether one of them names the profile.
 bool ReadAsNotes(const std::string& text) {
   std::vector<std::string> lines;
   for (size_t at = 0; at < text.size();) {

@@ -18,7 +18,7 @@ namespace rondo::fuzz {
 using Bytes = std::vector<uint8_t>;
 
 struct Seed {
-  std::string name;  // of its file in the corpus
+  std::string name;  // of its file in the corpus, "" if none
   Bytes bytes;
 };
 

@@ -12,7 +12,7 @@ namespace rondo::fuzz {
 namespace {
 
 constexpr const char* kStages[] = {"refused", "read"};
-constexpr size_t kHeader = 512;  // bytes that may be text
+constexpr size_t kHeader = 512;  // the first bytes, which may be text
 
 void CheckTensor(const Tensor& tensor, size_t file) {
   Shape shape;

@@ -13,7 +13,7 @@
 
 #ifdef RONDO_FUZZ_ASAN
 #include <sanitizer/common_interface_defs.h>
-// sanitizer/allocator_interface.h, which g++ does not install.
+// Declared here because g++ does not install sanitizer/allocator_interface.h.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*, size_t),
                                                          void (*free_hook)(const volatile void*));
 extern "C" size_t __sanitizer_get_allocated_size(const volatile void* block);
@@ -106,11 +106,11 @@ uint64_t GreatestMemory() {
 
 }  // namespace rondo::fuzz
 
-// g++ links the two sanitizers apart: this one does not know the death callback of the other.
+// With g++ the two sanitizers are separate libraries, so this one does not call the other's death callback.
 extern "C" void __ubsan_on_report(void);
 extern "C" void __ubsan_on_report(void) { rondo::fuzz::OnDeath(); }
 
-// What undefined behaviour is found ends the process like everything else.
+// Undefined behaviour ends the process like any other failure.
 extern "C" const char* __ubsan_default_options();
 extern "C" const char* __ubsan_default_options() { return "halt_on_error=1:print_stacktrace=1"; }
 extern "C" const char* __asan_default_options();

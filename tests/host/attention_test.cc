@@ -29,7 +29,7 @@ void MakeAttention(Random& random, Attention& a, DType type, bool causal, bool w
   part.nan_to_zero = Between(random, 0, 1) == 0;
   if (Between(random, 0, 3) == 0) part.softcap = 2;
   part.acc_type = NaturalType(type);
-  const bool grouped = Between(random, 0, 1) == 0;  // heads share keys and values
+  const bool grouped = Between(random, 0, 1) == 0;  // several query heads share keys and values
   auto order = [&](std::vector<int> loops) {
     if (grouped) loops.erase(loops.begin() + 1);
     return loops;
@@ -85,7 +85,7 @@ TEST(Attention, DoesNotLookAtKeysAndValuesBeyondTheLimit) {
     for (int64_t i = 0; i < a.maker.sizes[a.limit]; ++i) {
       scalar::Store<int64_t>(DType::kI64, memory.params[a.limit].data(), i, limit);
     }
-    // NaN in every key and value from the limit on: one that is read spoils the result.
+    // Keys and values from the limit on are NaN: reading one spoils the result.
     const std::pair<uint16_t, int> regions[] = {{a.keys, 5}, {a.values, 3}};
     for (const auto& [o, feature] : regions) {
       const Operand& operand = a.maker.operands[o];

@@ -1,5 +1,5 @@
-// Matmuls of 8-bit integers: all signs, layouts and epilogues against the reference, and the path of machines
-// without an instruction for them.
+// Matmuls of 8-bit integers: all signs, layouts and epilogues against the reference, and the path for
+// machines without an instruction for them.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,7 +11,8 @@
 namespace rondo::test {
 namespace {
 
-// How an epilogue begins: with the sums as they are, as floats, or as floats less a number for each column.
+// How an epilogue begins: with the integer sums, with floats, or with floats after a correction for each
+// column.
 enum class Begin { kWhole, kFloats, kCorrected };
 
 uint16_t Begun(TapeMaker& tape, Begin begin, uint16_t j, uint16_t correction) {
@@ -22,7 +23,7 @@ uint16_t Begun(TapeMaker& tape, Begin begin, uint16_t j, uint16_t correction) {
   return tape.Cast(Narrowed(tape, less, DType::kI32), TapeType::kF32, DType::kF32);
 }
 
-// The sums of all right sides, quantised to `out`'s u8 where they are floats.
+// Adds the sums of all B; if they are floats, quantises them to `out`'s u8.
 Tape Epilogue(PartMaker& maker, Begin begin, size_t rights, const std::vector<uint16_t>& corrections,
               uint16_t out) {
   TapeMaker tape;
@@ -80,7 +81,7 @@ TEST(ProductOfBytes, OfOneRowMatchesTheReference) {
   for (uint32_t seed = 100; seed < 110 && !testing::Test::HasFatalFailure(); ++seed)
     RandomProduct(seed, 1, 600, 300);
 }
-// Sums near what 32 bits hold, and beyond: those are added up in 64.
+// Sums close to the limit of 32 bits, and beyond it, where they are computed in 64 bits.
 TEST(ProductOfBytes, OfLongRowsIsExact) {
   for (const int64_t depth : {33000, 40000}) {
     Arena arena;
@@ -97,7 +98,7 @@ TEST(ProductOfBytes, OfLongRowsIsExact) {
   }
 }
 
-// Pictures with their channels last or first; padded with `absent`.
+// Images with their channels last or first, padded with `absent`.
 void RandomConvolution(uint32_t seed) {
   Random random(seed);
   Arena arena;
@@ -119,7 +120,7 @@ void RandomConvolution(uint32_t seed) {
   const std::vector<int> order =
       Between(random, 0, 3) == 0 ? std::vector<int>{1, 2, 5, 6, 7} : std::vector<int>{1, 2, 6, 7, 5};
   std::vector<uint16_t> rights = {maker.Operand(RandomByte(random), Mode::kRead, order)};
-  const int64_t more = Between(random, 0, 3);  // a second weight, or one that is one number a group
+  const int64_t more = Between(random, 0, 3);  // a second weight, which may be a single number for each group
   if (more == 1) rights.push_back(maker.Operand(RandomByte(random), Mode::kRead, order));
   if (more == 2) rights.push_back(maker.Operand(RandomByte(random), Mode::kRead, {1}));
   part.rhs = arena.Copy(rights);
@@ -138,7 +139,7 @@ TEST(ConvolutionOfBytes, MatchesTheReference) {
     RandomConvolution(seed);
 }
 
-// Bytes that a tape computes with as floats, in whatever order they lie; one is read as an integer as well.
+// A tape converts bytes in any memory order to floats; one is also read as an integer.
 TEST(TapesOverBytes, MatchTheReference) {
   for (uint32_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed) {
     Random random(seed);
@@ -165,7 +166,7 @@ TEST(TapesOverBytes, MatchTheReference) {
       x = rounded ? tape.Unary(TapeOp::kRound, x) : x;
       if (moved) x = tape.Binary(TapeOp::kAdd, x, tape.Const(LeastOf(type) / 2));
       x = Clamped(tape, x, type);
-      // Floats again: the same, where they were rounded.
+      // Back to floats, which are the same if the value was rounded.
       const uint16_t byte = tape.Cast(x, NaturalType(type), type);
       const uint16_t wide = tape.Cast(byte, TapeType::kF32, DType::kF32);
       tape.Store(maker.Operand(DType::kF32, Mode::kWrite, {0, 1, 2}), DType::kF32,
@@ -181,7 +182,7 @@ TEST(TapesOverBytes, MatchTheReference) {
   }
 }
 
-// Few rows and columns, or many, for which columns may be the lanes.
+// With few rows and columns, or with many, where vector lanes may be columns.
 void MultiplyAs(const std::vector<host::Engine>& engines, Random& random, int64_t k, bool many) {
   const int rows = static_cast<int>(many ? Between(random, 16, 65) : Between(random, 1, 15)),
             columns = static_cast<int>(many ? Between(random, 16, 150) : Between(random, 1, 9));
@@ -217,7 +218,7 @@ void MultiplyAs(const std::vector<host::Engine>& engines, Random& random, int64_
   }
 }
 
-// Every function that multiplies, those of machines with fewer instructions included.
+// Tests every multiply function, including those for machines with fewer instructions.
 TEST(ProductOfBytes, IsTheSameWithWhateverInstructions) {
   const std::vector<host::Engine> engines = Engines();
   Random random(5);

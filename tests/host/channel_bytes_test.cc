@@ -16,7 +16,7 @@
 namespace rondo::test {
 namespace {
 
-// Bytes of all bits, and numbers of 16 bits in all sizes.
+// Fills with bytes of any bits, and with 16-bit numbers of all magnitudes.
 void FillNumbers(const PartMaker& maker, Random& random, Memory* memory) {
   FillBytes(maker, random, memory);
   const int64_t most = int64_t{1} << Between(random, 6, 15);
@@ -29,11 +29,11 @@ void FillNumbers(const PartMaker& maker, Random& random, Memory* memory) {
   }
 }
 
-// What an epilogue makes of sums: nothing, or floats that are scaled, and bytes of those.
+// What an epilogue does with sums: nothing, scale them to floats, or also quantise these.
 enum class End { kWhole, kScaled, kQuantised };
 
-// `rows` loops count rows, and `columns` columns. A right side besides that of `sum` is one number, and its
-// sums are a row's.
+// Corrects `sum`. `rows` and `columns` are the loops of rows and columns. If there is a second B, it is a
+// single number, and its sums belong to rows.
 uint16_t Corrected(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t sum,
                    const std::vector<int>& rows, const std::vector<int>& columns) {
   const auto whole = [&](uint16_t a) { return Narrowed(tape, a, DType::kI32); };
@@ -80,7 +80,7 @@ Tape EpilogueOf(PartMaker& maker, Random& random, End end, const std::vector<int
   if (end != End::kWhole) {
     x = Scaled(tape, maker, random, Corrected(tape, maker, random, x, rows, columns), columns);
     type = DType::kF32;
-    if (Between(random, 0, 3) == 0)  // more than is done in one go
+    if (Between(random, 0, 3) == 0)  // one more step than a single pass does
       x = tape.Binary(TapeOp::kAdd, x, tape.Load(maker.Operand(DType::kF32, Mode::kRead, out), DType::kF32));
   }
   if (end == End::kQuantised) {
@@ -93,7 +93,7 @@ Tape EpilogueOf(PartMaker& maker, Random& random, End end, const std::vector<int
   return maker.Keep(tape);
 }
 
-// Pictures with their channels last, of which each has a window of its own; padded with `absent`.
+// A depthwise convolution of images with their channels last, padded with `absent`.
 void RandomDepthwise(uint32_t seed, DType weight) {
   Random random(seed);
   Arena arena;
@@ -124,7 +124,7 @@ TEST(DepthwiseConvolutionOfBytes, MatchesTheReference) {
   }
 }
 
-// Epilogues of matmuls that are one pass, and some that are not.
+// Epilogues of matmuls, most of which are a single pass.
 TEST(ScaledSumsOfBytes, MatchTheReference) {
   for (uint32_t seed = 0; seed < Seeds(150) && !testing::Test::HasFatalFailure(); ++seed) {
     Random random(seed);
@@ -135,7 +135,7 @@ TEST(ScaledSumsOfBytes, MatchTheReference) {
     maker.loops = {Between(random, 1, 70), Between(random, 1, 300), Between(random, 1, 90)};
     part.lhs = maker.Operand(RandomByte(random), Mode::kRead, {0, 2});
     std::vector<uint16_t> rights = {maker.Operand(RandomByte(random), Mode::kRead, {1, 2})};
-    const int64_t sums = Between(random, -1, 1);  // which right side is one number, if any
+    const int64_t sums = Between(random, -1, 1);  // which B is a single number, if any
     if (sums >= 0)
       rights.insert(rights.begin() + 1 - sums, maker.Operand(RandomByte(random), Mode::kRead, {}));
     part.rhs = arena.Copy(rights);
@@ -149,7 +149,7 @@ TEST(ScaledSumsOfBytes, MatchTheReference) {
   }
 }
 
-// Images with their channels last or first; absent elements do not count.
+// Maxima over windows of images with their channels last or first; absent elements do not count.
 TEST(GreatestBytes, MatchTheReference) {
   for (uint32_t seed = 0; seed < 40 && !testing::Test::HasFatalFailure(); ++seed) {
     Random random(seed);
@@ -172,7 +172,7 @@ TEST(GreatestBytes, MatchTheReference) {
     if (Between(random, 0, 1) == 0) greatest = Narrowed(tape, greatest, type);
     const bool as_read = Between(random, 0, 3) > 0;
     const std::vector<int> out = as_read ? std::vector<int>{0, 3, 4, 1} : std::vector<int>{0, 1, 3, 4};
-    // What each byte stands for, by one scale, in bytes by another, or the floats of those.
+    // Rescales each byte: dequantises by one scale, quantises by another, and perhaps dequantises again.
     const bool scaled = Between(random, 0, 2) == 0, floats = scaled && seed % 2 == 0;
     if (scaled) {
       const auto real = [&](uint16_t x, float zero, float scale) {
@@ -203,7 +203,7 @@ TEST(GreatestBytes, MatchTheReference) {
   }
 }
 
-// Points of two horizontal taps over five vertical ones: as many as are summed together, and more.
+// Windows with two horizontal and five vertical taps: as many points as are summed together, and more.
 TEST(DepthwiseConvolutionOfBytes, IsTheSameWithWhateverInstructions) {
   Random random(8);
   for (const host::Engine& engine : Engines()) {
@@ -271,11 +271,11 @@ TEST(DepthwiseConvolutionOfBytes, IsTheSameWithWhateverInstructions) {
           }
         };
         for (const uint8_t flip : {uint8_t{0x80}, uint8_t{0}}) {
-          // Pairs take signed bytes as they are, which is what a flip says; four bytes are unsigned.
+          // Pairs take signed bytes directly, as `flip` states; groups of four bytes are unsigned.
           interleave(picture, kColumns, flip, pairs, &columns);
           interleave(weights, kTaps, pairs ? 0x80 : 0, false, &packed);
           expect_sums(flip, false);
-          if (pairs) continue;  // are of 16 bits anyway
+          if (pairs) continue;  // pairs are 16-bit numbers anyway
           interleave(high, kTaps, 0, false, &packed_high);
           expect_sums(flip, true);
         }
@@ -284,7 +284,7 @@ TEST(DepthwiseConvolutionOfBytes, IsTheSameWithWhateverInstructions) {
   }
 }
 
-// Quotients are rounded as by division, also next to a half.
+// Quotients are rounded as after a division, also close to a half.
 TEST(Quantise, IsRoundedAsDivisionIs) {
   Random random(9);
   std::uniform_real_distribution<float> scales(1e-4f, 1);

@@ -8,7 +8,7 @@ std::string Difference(const PartMaker& maker, const Memory& want, const Memory&
   for (size_t p = 0; p < want.params.size(); ++p) {
     for (int64_t i = 0; i < maker.sizes[p]; ++i) {
       double a, b;
-      double step = 0;  // of the dtype
+      double step = 0;  // rounding step of the dtype
       if (IsFloat(maker.dtypes[p])) {
         a = scalar::Load<double>(maker.dtypes[p], want.params[p].data(), i);
         b = scalar::Load<double>(maker.dtypes[p], got.params[p].data(), i);

@@ -9,7 +9,7 @@
 namespace rondo::test {
 namespace {
 
-// Memory as it may come: not zeros. All floats are NaN.
+// Allocates memory that is not zero: every float is NaN.
 void* AllocateUsed(void*, size_t bytes, size_t alignment) {
   void* block = DefaultHostAllocator().allocate(DefaultHostAllocator().user, bytes, alignment);
   if (block != nullptr) std::memset(block, 0xff, bytes);

@@ -60,7 +60,7 @@ TEST(HostGraph, NothingAllocatesInReplayLaunchCopyOrSynchronize) {
 
 TEST(HostDriver, SeveralPartsOfOneKernelAllRun) {
   Zoo zoo;
-  // Parts of two kernels, the second one's parameters moved behind the first one's.
+  // The parts of two kernels, with the second one's parameters after the first one's.
   std::vector<Part> parts = {zoo.plan.data.kernels[0].parts[0], zoo.plan.data.kernels[2].parts[0]};
   std::vector<Operand> moved(parts[1].operands.begin(), parts[1].operands.end());
   for (Operand& o : moved) o.param = static_cast<uint16_t>(o.param + 2);

@@ -9,14 +9,14 @@
 namespace rondo::test {
 namespace {
 
-// On random memory; says the seed.
+// Compares on random memory; failures name the seed.
 void ExpectMatches(PartMaker& maker, int seed, Random& random) {
   Memory memory;
   memory.Randomise(maker, random);
   ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed));
 }
 
-// On the host driver with instruction set `isa`.
+// Runs on the host driver with instruction set `isa`.
 void RunOn(uint32_t isa, const Kernel& kernel, Memory* memory) {
   HostOptions options;
   options.max_isa = isa;
@@ -108,14 +108,14 @@ TEST(Map, MatchesTheReferenceOnRandomTapesAndLayouts) {
     maker.part.body = maker.Keep(tape);
     Memory memory;
     memory.Randomise(maker, random);
-    // Rounding and comparisons turn the last bit of a transcendental function into a whole step: none here
-    // lies on such an edge with these seeds.
+    // Rounding and comparisons can turn the last bit of a transcendental function into a whole step. With
+    // these seeds no value lies on such an edge.
     ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed));
     if (HasFatalFailure()) return;
   }
 }
 
-// One unary function over a range, against the C library in double.
+// Compares a unary function over a range with the C library in double.
 void ExpectAccurate(TapeOp op, float low, float high, double (*exact)(double), double relative,
                     double absolute) {
   Arena arena;
@@ -214,7 +214,7 @@ TEST(Map, GuardsPadAndDropOnRandomShapes) {
     guards[1] = {1, -3, 100, arena.Copy(std::vector<int64_t>{0, 0, 2})};
     maker.operands[in].guards = arena.Copy(std::vector<Guard>(guards, guards + 2));
     const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, RandomOrder(random, {0, 1, 2}));
-    // Every other output column is dropped by a guard on the write where the seed is odd.
+    // If the seed is odd, a guard on the write drops every other output column.
     if (seed % 2 == 1) {
       Guard drop = {0, -static_cast<int64_t>(seed), 50, arena.Copy(std::vector<int64_t>{0, 0, 1})};
       maker.operands[out].guards = arena.Copy(std::vector<Guard>{drop});
@@ -227,7 +227,7 @@ TEST(Map, GuardsPadAndDropOnRandomShapes) {
   }
 }
 
-// Padding wider than a tile: some tiles are wholly before or behind the existing elements.
+// Padding wider than a tile: some tiles lie entirely before or after the existing elements.
 TEST(Map, GuardsFarOutsideAreAbsentWholeTilesLong) {
   for (int seed = 0; seed < 8; ++seed) {
     Random random(static_cast<uint32_t>(seed));
@@ -239,7 +239,7 @@ TEST(Map, GuardsFarOutsideAreAbsentWholeTilesLong) {
     const uint16_t all[] = {maker.Operand(DType::kF32, Mode::kRead, {0}),
                             maker.Operand(DType::kF32, Mode::kRead, {0}),
                             maker.Operand(DType::kF32, Mode::kRead, {0})};
-    for (uint16_t in : all) {  // one of them is padded by 700 in front, forwards or backwards
+    for (uint16_t in : all) {  // each is padded by 700 in front, forwards or backwards
       const bool far = in == all[seed % 3], back = seed >= 4;
       maker.operands[in].strides = still;
       Guard guard = {1, far ? -700 : -1, 40, forwards};
@@ -288,7 +288,7 @@ TEST(Map, GathersAndScattersThroughIndicesWithFaultsOutsideTheRange) {
     maker.part.body = maker.Keep(tape);
     Memory memory;
     memory.Randomise(maker, random);
-    const int64_t reach = seed % 3 == 1 ? extent : extent + 2;  // some out of range
+    const int64_t reach = seed % 3 == 1 ? extent : extent + 2;  // some indices are out of range
     for (int64_t i = 0; i < maker.sizes[0]; ++i) {
       scalar::Store<int64_t>(index_type, memory.params[0].data(), i,
                              Between(random, seed % 3 == 1 ? 0 : -2, reach - 1));
@@ -326,7 +326,7 @@ TEST(Map, SequentialAddsIntoCoincidingElementsInOrder) {
   }
 }
 
-// The index goes where the first was, beside a sum of it that is read later; a tile is full.
+// The second index takes the register of the first, next to a sum that is read later; a tile is full.
 TEST(Map, AnIndexThatRepeatsWithinATileLeavesTheRegisterBesideItAlone) {
   Arena arena;
   PartMaker maker(&arena);
@@ -345,7 +345,7 @@ TEST(Map, AnIndexThatRepeatsWithinATileLeavesTheRegisterBesideItAlone) {
   ExpectMatchesReference(maker, memory, "");
 }
 
-// By several threads as well, and to the bit.
+// Also by several threads, with the same bits.
 TEST(Map, CombinesAllPointsIntoOneNumber) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const TapeOp op : {TapeOp::kCombineMax, TapeOp::kCombineMin}) {

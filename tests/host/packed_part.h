@@ -31,7 +31,7 @@ inline uint16_t PackedOperand(PartMaker& maker, DType dtype, int64_t elements, i
   return index;
 }
 
-// Adds `count` right sides, with scales of type `scale` and, if `zeros`, zero points.
+// Adds `count` packed B, with scales of type `scale` and, if `zeros`, zero points.
 inline std::vector<uint16_t> AddPacked(PartMaker& maker, const PackedShape& shape, int64_t count, DType scale,
                                        bool zeros) {
   std::vector<uint16_t> codes, scales, points;

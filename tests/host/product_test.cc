@@ -22,7 +22,7 @@ std::vector<int> Groups(const std::vector<int>& first, std::initializer_list<int
   return loops;
 }
 
-// acc_0 + 0.5 * acc_1 + ... + bias, then tanh now and then, stored.
+// Stores acc_0 + 0.5 * acc_1 + ... + bias, sometimes after tanh.
 void MakeEpilogue(Random& random, PartMaker& maker, int accumulators, TapeType type, uint16_t bias,
                   DType bias_type, uint16_t out, DType out_type) {
   TapeMaker tape;
@@ -37,7 +37,7 @@ void MakeEpilogue(Random& random, PartMaker& maker, int accumulators, TapeType t
   if (type == TapeType::kF32 && Between(random, 0, 1) == 0) {
     x = tape.Unary(TapeOp::kTanh, tape.Binary(TapeOp::kMul, x, tape.Const(0.1f)));
   }
-  if (type == TapeType::kF32 && Between(random, 0, 1) == 0) {  // limits that the sum before may take along
+  if (type == TapeType::kF32 && Between(random, 0, 1) == 0) {  // limits, which the sum before may absorb
     x = tape.Binary(TapeOp::kMax, x, tape.Const(-2));
     if (Between(random, 0, 1) == 0) x = tape.Binary(TapeOp::kMin, tape.Const(3), x);
   }
@@ -69,7 +69,7 @@ void RandomContraction(uint32_t seed, DType forced, int64_t most_m, int64_t most
   for (int j = 0; j < rhs_count; ++j) {
     std::vector<int> order = Between(random, 0, 1) == 0 ? Groups(first, {0, 3, 2}) : Groups(first, {0, 2, 3});
     if (Between(random, 0, 2) == 0)
-      order.erase(order.begin(), order.begin() + part.outer);  // shared by the batch
+      order.erase(order.begin(), order.begin() + part.outer);  // the batch shares it
     rhs.push_back(maker.Operand(rhs_type, Mode::kRead,
                                 Between(random, 0, 4) == 0 ? RandomOrder(random, order) : order, 5));
   }
@@ -157,14 +157,15 @@ void PackedContraction(uint32_t seed, int64_t rows) {
   part.lhs = maker.Operand(RandomFloat(random), Mode::kRead, {0, 3});
   const std::vector<uint16_t> rhs =
       AddPacked(maker, shape, Between(random, 1, 2), RandomFloat(random), seed % 3 == 0);
-  if (seed % 5 == 4) maker.loops[2] -= 3;  // columns of each outer loop do not begin where a tile does
+  if (seed % 5 == 4) maker.loops[2] -= 3;  // the columns of an outer loop do not begin at a tile
   const uint16_t bias = maker.Operand(DType::kF32, Mode::kRead, {1, 2});
   const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 2, 1});
   MakeEpilogue(random, maker, static_cast<int>(rhs.size()), TapeType::kF32, bias, DType::kF32, out,
                DType::kF32);
   Memory memory;
   memory.Randomise(maker, random);
-  // FP8 of the lower half of its exponents: what nearly cancels says nothing.
+  // FP8 codes with the lower half of the exponents, because comparing results that nearly cancel is
+  // meaningless.
   const uint32_t least =
       part.packed.type == PackedType::kE4M3 || part.packed.type == PackedType::kE5M2 ? 0xbf : 0xff;
   for (uint16_t codes : rhs) {
@@ -178,22 +179,22 @@ TEST(Contraction, ByPackedWeightsMatchesTheReference) {
     PackedContraction(seed, 0);
 }
 
-// As many as are multiplied at once, and some that are left.
+// Row counts that are multiplied at once, and a ragged one.
 TEST(Contraction, ByPackedWeightsOfSixteenRowsAndLessMatchesTheReference) {
   constexpr int64_t kRows[] = {16, 8, 15};
   for (uint32_t seed = 0; seed < 36 && !testing::Test::HasFatalFailure(); ++seed)
     PackedContraction(seed, kRows[seed / 6 % 3]);
 }
 
-// Of more, codes are unpacked into panels: blocks of rows, and rows that are left.
+// With more rows, codes are unpacked into panels: blocks of rows, and a ragged rest.
 TEST(Contraction, ByPackedWeightsOfManyRowsMatchesTheReference) {
   constexpr int64_t kRows[] = {17, 40, 61};
   for (uint32_t seed = 0; seed < 36 && !testing::Test::HasFatalFailure(); ++seed)
     PackedContraction(seed, kRows[seed / 6 % 3]);
 }
 
-// Convolutions and pools over 1 to 3 spatial axes; of pictures [n, c, ...], or with their channels last, or
-// with those of all but the input last, as in a network's first layer.
+// Convolutions and pools over 1 to 3 spatial axes. Images are [n, c, ...], or have channels last, or only the
+// input has channels first, as in a network's first layer.
 enum class Channels { kFirst, kLast, kLastButInput };
 host::Variant RandomConvolution(uint32_t seed, Combine combine, bool depthwise,
                                 Channels channels = Channels::kFirst, int64_t most_groups = 2,
@@ -276,7 +277,7 @@ host::Variant RandomConvolution(uint32_t seed, Combine combine, bool depthwise,
   return (*Prepared(maker)).variant;
 }
 
-// How many of so many convolutions take each way.
+// Runs `count` random convolutions. Returns how many take each variant.
 std::map<host::Variant, uint32_t> RandomConvolutions(uint32_t count, const std::vector<Combine>& combine,
                                                      bool depthwise, Channels channels = Channels::kFirst,
                                                      int64_t most_groups = 2, int64_t most_o = 70) {

@@ -22,7 +22,7 @@ inline std::vector<int64_t> RandomExtents(Random& random, int count, int64_t poi
   return extents;
 }
 
-// The loops of [first, end) in order, or, now and then, shuffled.
+// The loops in order or, in a third of the cases, shuffled.
 inline std::vector<int> RandomOrder(Random& random, std::vector<int> loops) {
   if (Between(random, 0, 2) == 0) std::shuffle(loops.begin(), loops.end(), random);
   return loops;

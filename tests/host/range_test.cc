@@ -1,4 +1,4 @@
-// Ranges of whole tensors: computed by all threads, used in the rest of the same kernel, and computed while
+// Ranges of whole tensors: computed by all threads, used in the rest of the same kernel, or computed while
 // the tensor is written.
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr float kStrange[] = {NAN, HUGE_VALF, -HUGE_VALF};
 
-// Loops are those of the tensor, all reduced. Scalars: least, greatest.
+// Begins a reduction over all loops of the tensor, with two scalars: minimum and maximum.
 void BeginRange(PartMaker& maker) {
   maker.part.skeleton = Skeleton::kReduction;
   maker.part.reduced = static_cast<uint8_t>(maker.loops.size());
@@ -33,7 +33,7 @@ void PutFloat(Memory* memory, size_t param, int64_t at, float x) {
   std::memcpy(&memory->params[param][static_cast<size_t>(4 * at)], &x, sizeof(x));
 }
 
-// The same numbers in three ways: where they lie, sums of two tensors, and written on the way.
+// Where the numbers come from: memory, sums of two tensors, or memory that the kernel also writes.
 enum class Numbers { kMemory, kSums, kWritten };
 
 TEST(Ranges, WhatFollowsFromItQuantisesTheSameNumbers) {
@@ -62,7 +62,7 @@ TEST(Ranges, WhatFollowsFromItQuantisesTheSameNumbers) {
     range.Add(TapeOp::kReduceMax, TapeType::kF32, 1, x);
     if (both) StoreScalar(maker, row, 0);
     StoreScalar(maker, row, 1);
-    // A quarter makes halves of what Randomise makes.
+    // With a scale of a quarter, the numbers of Randomise become halves.
     const uint16_t most = row.Add(TapeOp::kScalar, TapeType::kF32, 1);
     const uint16_t scale =
         Between(random, 0, 1) == 0
@@ -84,7 +84,7 @@ TEST(Ranges, WhatFollowsFromItQuantisesTheSameNumbers) {
   }
 }
 
-// A tensor whose columns an index selects, like a resized image's; lanes share an index.
+// An index selects the tensor's columns, as in a resized image; lanes share an index.
 TEST(Ranges, OfWhatAnIndexReadsQuantisesTheSameNumbers) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     Random random(seed);
@@ -128,7 +128,7 @@ TEST(Ranges, OfWhatAnIndexReadsQuantisesTheSameNumbers) {
 
 // ------------------------------------------------------------------- of what the launch before writes
 
-// Sums of bytes as floats [m, n], each column scaled, and the range of all of them.
+// Two launches: sums of bytes as floats [m, n], scaled by column; then the range of all of them.
 struct Pair {
   explicit Pair(uint32_t seed) : random(seed) {
     PartMaker& product = makers.emplace_back(&plan.arena);
@@ -165,7 +165,7 @@ struct Pair {
       PutFloat(&memory[0], scale, Between(random, 0, product.loops[1] - 1), kStrange[seed / 4 % 3]);
   }
 
-  // What the second launch reads is what the first one writes, or memory of its own.
+  // The second launch reads the first one's output or, if `own`, separate memory.
   std::vector<DeviceAddress> Addresses(size_t k, bool own) {
     std::vector<DeviceAddress> addresses;
     for (auto& param : memory[k].params) addresses.push_back(reinterpret_cast<DeviceAddress>(param.data()));
@@ -201,7 +201,7 @@ TEST(Ranges, IsThatOfWhatTheLaunchBeforeHasWritten) {
       launch(false);
       Graph* graph = host.device->EndRecord(host.stream).Take();
       for (const bool own : {false, true, false}) {
-        launch(own);  // one by one
+        launch(own);  // one launch at a time
         const auto want = pair.Results();
         for (auto& bytes : pair.memory[1].params) {
           if (&bytes != &pair.memory[1].params[0]) std::fill(bytes.begin(), bytes.end(), char{0});

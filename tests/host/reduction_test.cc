@@ -93,7 +93,7 @@ TEST(Reduction, SumsProductsAndExtremesOfEveryTypeMatchTheReference) {
   }
 }
 
-// Anywhere in a row, also among the last elements; the reduced values are stored as well.
+// NaN and infinities anywhere in a row, also among the last elements. The reduced values are also stored.
 TEST(Reduction, ExtremesKnowWhatIsInfiniteOrNoNumber) {
   constexpr float kStrange[] = {NAN, HUGE_VALF, -HUGE_VALF};
   for (uint32_t seed = 0; seed < 48; ++seed) {
@@ -155,8 +155,8 @@ TEST(Reduction, LongF32SumsKeepTheirAccuracy) {
   EXPECT_NEAR(got, want, want * 1e-6);
 }
 
-// Kept rows of a kernel that needs more than there is, at sizes whose products wrap around in 64 bits:
-// refused, by a driver of any number of threads.
+// A kernel whose kept rows need more memory than exists, with sizes whose products overflow 64 bits, is
+// refused with any number of threads.
 TEST(Reduction, ScratchBeyondAllMemoryIsRefused) {
   for (const std::vector<int64_t>& loops : {std::vector<int64_t>{8, int64_t{1} << 49, 2},
                                             {1, int64_t{1} << 27, 1},

@@ -39,7 +39,7 @@ class Interpreter {
   }
 
  private:
-  // All points of loops [first, end), the others as they are.
+  // Calls f for all points of loops [first, end), with the other loops unchanged.
   template <typename F>
   void ForEach(size_t first, size_t end, F f) {
     if (first == end) return f();
@@ -47,7 +47,7 @@ class Interpreter {
     point_[first] = 0;
   }
 
-  // Whether the operand exists at the point; its address in elements.
+  // Whether the operand exists at the current point; `at` gets its address in elements.
   bool Locate(const Operand& operand, int64_t* at) {
     *at = operand.offset;
     for (size_t d = 0; d < part_.loops.size(); ++d) *at += operand.strides[d] * point_[d];
@@ -98,7 +98,7 @@ class Interpreter {
     return ToDouble(NaturalType(operand.dtype), scalar::LoadValue(operand.dtype, Data(operand), at));
   }
 
-  // Returns what the tape yields.
+  // Runs the tape and returns its result.
   Value RunTape(Tape tape) {
     std::vector<Value> r(tape.size());
     Value yield;
@@ -183,7 +183,7 @@ class Interpreter {
     });
   }
 
-  // The packed weight of right side j at the present point.
+  // The packed weight of the j-th B at the current point.
   double ReadPacked(size_t j) {
     const Operand& codes = part_.operands[part_.rhs[j]];
     PackedShape shape = {1, 1, part_.packed.block, BitsOf(part_.packed.type)};

@@ -16,14 +16,14 @@
 namespace rondo::test {
 namespace {
 
-// What follows the first bytes.
+// What the epilogue does with the first bytes.
 enum class Then { kStored, kFromBytesAlone, kWithAnother, kTwice, kFloats, kFromOtherBytesAlone };
 
 class ScaledEpilogue {
  public:
   ScaledEpilogue(PartMaker& maker, Random& random) : maker_(maker), random_(random) {}
 
-  // A product of [m, k] and [n, k] over loops m, n, k.
+  // An epilogue of a matmul of [m, k] and [n, k] over loops m, n, k.
   void Make(uint16_t column, uint16_t other, Then then, bool row_sum) {
     uint16_t sum = tape_.Add(TapeOp::kAcc, TapeType::kI64, 0);
     if (row_sum) {
@@ -55,7 +55,7 @@ class ScaledEpilogue {
       y = tape_.Binary(TapeOp::kMul, y,
                        tape_.Unary(TapeOp::kAbs, tape_.Binary(TapeOp::kAdd, y, tape_.Const(2))));
     }
-    if (then == Then::kFromOtherBytesAlone) {  // a table, of what a number of the column was added to
+    if (then == Then::kFromOtherBytesAlone) {  // a table of bytes to which a number of the column was added
       const DType between = RandomByte(random_);
       const uint16_t again = Quantised(y, 0.9f, between == DType::kU8 ? 70 : 0, between);
       y = tape_.Cast(tape_.Cast(again, TapeType::kI64, between), TapeType::kF32, DType::kF32);
@@ -108,8 +108,8 @@ TEST(SumsOfBytes, AreScaledAndQuantisedAsTheReferenceDoes) {
   for (uint32_t seed = 0; seed < 120 && !testing::Test::HasFatalFailure(); ++seed) RandomEpilogue(seed);
 }
 
-// Values computed from the floats of sums: an activation, floats with the result's layout, both. A tape
-// computes results with other layouts.
+// Values computed from sums as floats: an activation, floats with the result's layout, or both. Results with
+// other layouts need a tape.
 TEST(SumsOfBytes, FloatsOfThemAreComputedOnWhereTheyAreStored) {
   for (uint32_t seed = 0; seed < 48; ++seed) {
     Random random(seed);
@@ -161,7 +161,7 @@ TEST(SumsOfBytes, FloatsOfThemAreComputedOnWhereTheyAreStored) {
   }
 }
 
-// Planes, in which the floats of a column are contiguous: whole squares of them and less, and rows that end
+// Planes, in which the floats of a column are contiguous: whole squares, smaller ones, and rows that end
 // within a square.
 TEST(SumsOfBytes, FloatsOfThemAreStoredByColumn) {
   for (uint32_t seed = 0; seed < 24 && !testing::Test::HasFatalFailure(); ++seed) {
@@ -189,7 +189,7 @@ TEST(SumsOfBytes, FloatsOfThemAreStoredByColumn) {
   }
 }
 
-// Whether a tape ends in a table, by the functions that it calls.
+// A tape ends in a table if the functions that it replaces are expensive.
 TEST(SumsOfBytes, WhatFollowsFromLaterBytesAloneIsATable) {
   for (const bool expensive : {false, true}) {
     Arena arena;

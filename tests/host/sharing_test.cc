@@ -20,9 +20,10 @@ TEST(RowsOfBlock, AreEvenAndAsManyAsTheirMemoryHoldsForOneThread) {
 }
 
 TEST(RowsOfBlock, AreFewerWhereThreadsWouldHaveNone) {
-  EXPECT_EQ(host::RowsOfBlock({196, 224, 14, 6, 1}, 4), 56);  // of 14 rows at a time: 4, 4, 4 and 2
+  EXPECT_EQ(host::RowsOfBlock({196, 224, 14, 6, 1}, 4),
+            56);  // four threads share the blocks of 14 rows as 4, 4, 4 and 2
   EXPECT_EQ(host::RowsOfBlock({128, 224, 14, 6, 2}, 4), 70);
-  EXPECT_EQ(host::RowsOfBlock({12544, 64, 1, 2, 1}, 4), 64);  // there are many
+  EXPECT_EQ(host::RowsOfBlock({12544, 64, 1, 2, 1}, 4), 64);  // with many rows, blocks have the full size
 }
 
 TEST(RowsOfBlock, StayWithinTheirMemoryAndAreNoWorseThanAll) {
@@ -39,7 +40,7 @@ TEST(RowsOfBlock, StayWithinTheirMemoryAndAreNoWorseThanAll) {
   }
 }
 
-// Tasks of a product of so many rows, columns and terms on so many threads.
+// The number of tasks of a matmul with these sizes on `threads` threads.
 int64_t TasksOf(bool bytes, int64_t m, int64_t n, int64_t k, uint32_t threads) {
   Arena arena;
   PartMaker maker(&arena);
@@ -63,14 +64,14 @@ int64_t TasksOf(bool bytes, int64_t m, int64_t n, int64_t k, uint32_t threads) {
 
 TEST(Sharing, LeavesNoThreadWithoutWork) {
   for (const bool bytes : {false, true}) {
-    for (const uint32_t threads : {2u, 4u, 8u}) {  // rows are shared out in whole register blocks
+    for (const uint32_t threads : {2u, 4u, 8u}) {  // threads get whole register blocks of rows
       EXPECT_GE(8 * TasksOf(bytes, 196, 256, 2304, threads), 7 * threads) << bytes;
       EXPECT_GE(4 * TasksOf(bytes, 128, 384, 384, threads), 3 * threads) << bytes;
       EXPECT_GE(4 * TasksOf(bytes, 49, 512, 4608, threads), 3 * threads) << bytes;
       EXPECT_GE(TasksOf(bytes, 1, 512, 8192, threads), threads) << bytes;
     }
   }
-  // One thread packs what it multiplies once, as far as it packs at a time: 16 register blocks.
+  // A single thread packs 16 register blocks of rows at a time.
   const int64_t at_once = 16 * Engines().back().rows;
   EXPECT_EQ(TasksOf(false, 196, 256, 2304, 1), (196 + at_once - 1) / at_once);
   EXPECT_EQ(TasksOf(false, 64, 64, 64, 8), 1) << "no more than one thread's work";

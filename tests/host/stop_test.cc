@@ -12,7 +12,8 @@
 namespace rondo::test {
 namespace {
 
-constexpr int64_t kEndless = int64_t{1} << 40;  // of loop 0 or the reduced one, over which nothing moves
+constexpr int64_t kEndless = int64_t{1}
+                             << 40;  // the extent of loop 0 or the reduced loop; no operand moves along it
 
 struct Case {
   const char* name;
@@ -58,7 +59,7 @@ const Case kCases[] = {
     {"attention of doubles", Skeleton::kAttention, DType::kF64, {kEndless, 9, 20, 30, 40}, 1, 1, 1, 1, 1},
 };
 
-// An operand that moves along loop `along` alone, unless that is endless.
+// An operand that moves only along loop `along`, or not at all if that loop is endless.
 uint16_t OperandAlong(PartMaker& maker, DType dtype, Mode mode, size_t along) {
   const std::vector<int64_t> loops = maker.loops;
   for (int64_t& extent : maker.loops) extent = extent == kEndless ? 1 : extent;
@@ -82,7 +83,7 @@ void Fill(const Case& c, PartMaker& maker) {
   part.features = static_cast<uint8_t>(c.features);
   part.acc_type = NaturalType(c.dtype);
   const size_t last = c.loops.size() - 1;
-  // With output channels side by side, or groups of one channel.
+  // With adjacent output channels, or with groups of one channel.
   const bool convolution = c.skeleton == Skeleton::kConvolution;
   const bool channels = convolution && c.dtype == DType::kU8;
   const size_t n = channels ? 1 : convolution ? 2 : static_cast<size_t>(c.outer + c.m);
@@ -145,7 +146,7 @@ TEST(Stop, KernelsOfEveryPathEndSoon) {
       const double worked = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
       EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << c.name << ": " << status.message();
       EXPECT_GE(took.count(), 0.02) << c.name;
-      // Of its own threads: what else the machine does holds it up, and does not count.
+      // The CPU time of the driver's own threads, so that other load on the machine does not count.
       EXPECT_LT(worked, 0.32 * threads) << c.name << " on " << threads << " threads";
       stop.End();
       host.device->DestroyModule(module);

@@ -29,10 +29,10 @@ void ExpectMatches(PartMaker& maker, uint32_t seed, Random& random) {
 struct Picture {
   int64_t channels, size, kernel, step = 1, dilation = 1, pad = 0, outputs = 40;
   DType type = DType::kU8, weight = DType::kI8;
-  bool sums = false;  // of windows as well
+  bool sums = false;  // also sums of windows
 };
 
-// Pictures of `picture.size` rows and columns with their channels last.
+// A convolution of images of `picture.size` rows and columns with channels last.
 void Convolution(PartMaker& maker, const Picture& picture) {
   BeginConvolution(maker.part);
   const Windows windows = {picture.size, picture.pad, picture.step, picture.dilation};
@@ -120,7 +120,7 @@ TEST(LinesOfBytes, MatchTheReference) {
   }
 }
 
-// Any lines and pieces, also panels that end within a line.
+// Lines and pieces of any size, also panels that end within a line.
 TEST(LinesOfBytes, AreMultipliedAndAddedUpExactly) {
   Random random(3);
   for (int run = 0; run < 60; ++run) {
@@ -155,7 +155,7 @@ TEST(LinesOfBytes, AreMultipliedAndAddedUpExactly) {
       std::vector<char> b(static_cast<size_t>(columns * k));
       for (char& byte : b) byte = static_cast<char>(Between(random, 0, 255));
       std::vector<int32_t> acc(static_cast<size_t>(rows * acc_row), -1);
-      // Columns one behind the other, or beside each other in memory that ends with the last of them.
+      // Columns are one after another, or interleaved in memory that ends with the last one.
       const bool across = Between(random, 0, 1) == 0;
       const int64_t gap = across ? Between(random, 0, 3) : 0;
       std::vector<char> transposed;
@@ -205,10 +205,10 @@ TEST(LinesOfBytes, AreMultipliedAndAddedUpExactly) {
 
 // -------------------------------------------------------------------------- floats that lie straight
 
-// What is done to the floats before their range is found, and they are quantised.
+// What is done to the floats before their range is computed and they are quantised.
 enum class Scaled { kNot, kTimes, kTimesAndPlus, kLimitedAsWell, kSquaredAsWell };
 
-// The range of [pixels, channels] in rows of memory that are `gap` longer, and what is quantised by it.
+// The range of [pixels, channels], whose rows in memory are `gap` longer, and the quantisation by it.
 void RangeByChannel(PartMaker& maker, Scaled scaled, int64_t gap, DType byte) {
   maker.part.skeleton = Skeleton::kReduction;
   maker.part.reduced = 2;
@@ -260,7 +260,8 @@ TEST(StraightFloats, OfChannelsNeedNoTape) {
                   scaled == Scaled::kTimesAndPlus || scaled == Scaled::kLimitedAsWell);
         EXPECT_EQ(stage.low, scaled == Scaled::kLimitedAsWell ? -0.5f : -HUGE_VALF);
       }
-      // The range of what was written before is not that of what becomes of it, nor of some of it.
+      // A known range of the stored values cannot be used if they are scaled first, or if only a part is
+      // read.
       EXPECT_EQ((*part).take_range != nullptr, scaled == Scaled::kNot && gap == 0);
     }
   }
@@ -284,8 +285,8 @@ TEST(StraightFloats, MatchTheReference) {
 
 enum class Left { kFloats, kBytes, kScaledBytes };
 
-// Of [rows, length] from `from` to `to`; what is of bytes is scaled. `beside`: the quotients are stored as
-// floats, too, which no softmax of rows does.
+// A softmax of [rows, length] from type `from` to type `to`; bytes are scaled. `beside`: the quotients are
+// also stored as floats, which no fast path supports.
 void Softmax(PartMaker& maker, Left left, DType from, DType to, bool beside) {
   maker.part.skeleton = Skeleton::kReduction;
   maker.part.outer = maker.part.reduced = 1;
@@ -316,7 +317,7 @@ void Softmax(PartMaker& maker, Left left, DType from, DType to, bool beside) {
   KeepStages(maker, {{false, most}, {false, sum}, {false, store}});
 }
 
-// Bit for bit what tapes give, with every instruction set, and near the reference.
+// The same bits as with tapes, for every instruction set, and close to the reference.
 TEST(SoftmaxOfRows, NeedsNoTapeAndGivesTheSameBits) {
   for (uint32_t seed = 0; seed < 48 && !HasFatalFailure(); ++seed) {
     Random random(seed);
@@ -342,7 +343,7 @@ TEST(SoftmaxOfRows, NeedsNoTapeAndGivesTheSameBits) {
     also = memory;
     also.Resize(makers[1]);
     also.params[0] = memory.params[0];
-    if (left == Left::kFloats && seed % 4 == 0 && loops[0] > 1) {  // a row with NaN, and one of infinities
+    if (left == Left::kFloats && seed % 4 == 0 && loops[0] > 1) {  // one row with NaN, one of infinities
       float* x = reinterpret_cast<float*>(also.params[0].data());
       x[loops[1] / 2] = std::nanf("");
       std::fill(x + loops[1], x + 2 * loops[1], HUGE_VALF);
@@ -414,7 +415,8 @@ TEST(BytesInRuns, FillAndQuantiseWholeRuns) {
 
 enum class Transposed { kBytes, kQuantised, kScaled, kByRange };
 
-// [pictures, half, channel, point] to bytes as `order` says, which has points before channels.
+// Converts [pictures, half, channel, point] to bytes in the order `order`, in which points come before
+// channels.
 void Transpose(PartMaker& maker, Transposed what, DType byte, const std::vector<int>& order, int64_t gap) {
   const bool range = what == Transposed::kByRange;
   const DType type = what == Transposed::kBytes ? byte : DType::kF32;
@@ -451,7 +453,7 @@ void Transpose(PartMaker& maker, Transposed what, DType byte, const std::vector<
   KeepStages(maker, {{false, find}, {true, row}, {false, tape}});
 }
 
-// A channel's place is of both its loops, in whatever order, and bytes between points stay as they are.
+// Two loops, in any order, give a channel's place. Bytes between points stay unchanged.
 TEST(BytesTransposed, AreMadeByChannelAndStoredByPoint) {
   for (uint32_t seed = 0; seed < 96 && !HasFatalFailure(); ++seed) {
     Random random(seed);

@@ -13,7 +13,7 @@ constexpr DType kBytes[] = {DType::kU8, DType::kI8};
 
 inline DType RandomByte(Random& random) { return kBytes[Between(random, 0, 1)]; }
 
-// Loops m, n, k.
+// Begins a matmul with loops m, n, k.
 inline void BeginProduct(Part& part) {
   part.skeleton = Skeleton::kMatMul;
   part.acc_type = TapeType::kI64;
@@ -37,8 +37,8 @@ struct Windows {
   int64_t Count(int64_t taps) const { return (extent + 2 * pad - (taps - 1) * dilation - 1) / step + 1; }
 };
 
-// The left side of a convolution whose loops are set: images with the given strides of a group, a channel and
-// a column, padded with 131 or -77.
+// The input of a convolution whose loops are set: images with the given strides for group, channel and
+// column, padded with 131 or -77.
 inline uint16_t Pictures(PartMaker& maker, DType type, int64_t group, int64_t channel, int64_t column,
                          const Windows& down, const Windows& across) {
   const uint16_t index = maker.Operand(type, Mode::kRead, {});
@@ -67,7 +67,7 @@ inline void FillBytes(const PartMaker& maker, Random& random, Memory* memory) {
   }
 }
 
-// Narrows a whole number x to `type`, keeping its low bits.
+// Narrows an integer x to `type`, keeping its low bits.
 inline uint16_t Narrowed(TapeMaker& tape, uint16_t x, DType type) {
   const uint16_t narrow = tape.Add(TapeOp::kCast, TapeType::kI64, 0, x);
   tape.list[narrow].imm.i = static_cast<int64_t>(type);

@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// A function `small` of two nodes, called once, and then `large` of `nodes`, called `calls` times.
+// Function `small` has two nodes and is called once; `large` has `nodes` nodes and is called `calls` times.
 ModelMaker Calls(int nodes, int calls) {
   ModelMaker m;
   m.Input("x0", {4});

@@ -1,5 +1,4 @@
-// Every attribute that a handler reads is set to a value other than its default by a case whose results are
-// known.
+// For every attribute that a handler reads, some case with known results sets a value other than the default.
 //
 // The cases are those of tests/data/attributes (tests/ort/attribute_cases.py writes them): models whose
 // inputs have initializers, and whose initializers expect/NAME hold the expected outputs. The attributes that
@@ -33,13 +32,13 @@ namespace fs = std::filesystem;
 
 constexpr char kExpect[] = "expect/";
 
-// One file: the model without what it says of inputs and outputs, and that.
+// One case file: the model with the inputs and expected outputs split off.
 struct AttributeCase {
   std::string name;
   onnx::ModelProto proto;
   std::map<std::string, Tensor> inputs, expected;
   double rtol = 1e-3, atol = 1e-5;
-  std::string refused;  // part of the sentence, of a case that is refused
+  std::string refused;  // for a case that must be refused, a part of the error
 
   std::shared_ptr<onnx::Model> Model() const {
     const std::string bytes = proto.SerializeAsString();
@@ -134,7 +133,7 @@ TEST(Attributes, CasesHaveTheValuesOfTheReference) {
   }
 }
 
-// What the handlers of all cases asked for.
+// The attributes that handlers read in all cases.
 const std::vector<AttributeRead>& Reads() {
   static const std::vector<AttributeRead>* reads = [] {
     auto* all = new std::vector<AttributeRead>;
@@ -150,13 +149,13 @@ const std::vector<AttributeRead>& Reads() {
   return *reads;
 }
 
-// What no case here sets or reads, with the test that does, or why there is none to set.
+// An attribute that no case here sets or reads, with the test that does, or the reason why none can.
 struct Elsewhere {
-  const char* what;  // the operator, or the file of compiler/import that reads
+  const char* what;  // the operator, or the file of compiler/import that reads the attribute
   const char* attribute;
-  const char* test = "";  // below tests/; it says the attribute's name
+  const char* test = "";  // a file below tests/ that contains the attribute's name
   const char* reason =
-      "";  // of an attribute that the operator does not have: its handler shares code with one that does
+      "";  // why the operator cannot have the attribute: its handler shares code with one that has it
 };
 constexpr char kOfFused[] = "that of FusedConv, read with the other numbers of an activation";
 constexpr char kOfGrouped[] = "that of GroupQueryAttention, which SparseAttention becomes";
@@ -220,7 +219,7 @@ constexpr Elsewhere kElsewhere[] = {
     {"ops_gated_delta.cc", "update_rule", "import/recurrent_attention_test.cc"},
 };
 
-// Rows that were asked for and found.
+// The rows that were needed.
 std::set<const Elsewhere*>& UsedElsewhere() {
   static auto* used = new std::set<const Elsewhere*>;
   return *used;
@@ -287,7 +286,7 @@ TEST(Attributes, EveryReadOfTheSourcesHappensInACase) {
   EXPECT_GT(reads, 250);
 }
 
-// Runs after those that ask (tests of a suite run in order).
+// Must run after the tests that use the rows (tests of a suite run in order).
 TEST(Attributes, WhatIsTestedElsewhereIs) {
   for (const Elsewhere& row : kElsewhere) {
     SCOPED_TRACE(std::string(row.what) + " " + row.attribute);

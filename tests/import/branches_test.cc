@@ -1,4 +1,4 @@
-// Operators of com.microsoft for several residual streams and for gates, by numbers worked out by hand.
+// Operators of com.microsoft for several residual streams and for gates, with results computed by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ void ExpectClose(const Numbers& got, const Numbers& expected) {
 
 float Opened(float x) { return 1 / (1 + std::exp(-x)); }
 
-// What `op` gives of constants, the first of which is an input.
+// The result of `op` for these values; the first is an input, the others are constants.
 Numbers Given(const std::string& op, const std::vector<std::pair<std::vector<int64_t>, Numbers>>& inputs,
               const std::function<void(onnx::NodeProto*)>& options = {}) {
   ModelMaker m;
@@ -38,7 +38,7 @@ TEST(BranchesTest, StreamsAreReducedAndMixed) {
   ExpectClose(Given("HyperConnectionPreMix", {{{1, 2, 2}, {1, 2, 3, 4}}, {{1, 2}, {10, 100}}},
                     [](onnx::NodeProto* node) { Set(node, "reduction_scale", 0.5f); }),
               {155, 210});
-  // Row c of the mix says what stream c gives to each.
+  // Row c of the mix holds the weights of stream c in each output.
   ExpectClose(
       Given(
           "HyperConnectionPostMix",

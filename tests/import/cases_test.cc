@@ -25,7 +25,7 @@ TEST(Cases, FixturesEvaluateToTheirExpectedOutputs) {
   }
 }
 
-// Bytes flipped, removed and doubled: every result is a graph or an error.
+// Flips, removes and repeats bytes. Every result is a graph or an error.
 TEST(Cases, DamagedModelsNeverCrash) {
   std::ifstream file(Fixtures() / "llama_decode_op23" / "model.onnx", std::ios::binary);
   std::string whole{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -35,7 +35,7 @@ TEST(Cases, DamagedModelsNeverCrash) {
   constexpr int kRounds = 300;
   for (int round = 0; round < kRounds; ++round) {
     std::string bytes = whole;
-    // Structure is near the start of the file; weights follow.
+    // The structure is near the start of the file, and weights follow.
     size_t reach = round % 2 == 0 ? std::min<size_t>(bytes.size(), 20000) : bytes.size();
     for (int flips = 1 + static_cast<int>(random() % 4); flips > 0; --flips) {
       size_t at = random() % reach;

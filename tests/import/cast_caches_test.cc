@@ -1,5 +1,5 @@
-// Caches of a fixed length in another type than that of the model's computation, as converters to f16 leave
-// ports (keep_io_types): casts stand between them and attention. They give the results of growing caches, and
+// Caches of a fixed length whose type differs from the model's computation, as converters to f16 leave ports
+// (keep_io_types): casts stand between the caches and attention. They give the results of growing caches, and
 // hold the same rows to the last bit.
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ void Cast(ModelMaker& m, const std::string& from, const std::string& to, int typ
   Set(m.Node("Cast", {from}, {to}), "to", {type});
 }
 
-// Puts casts around what joins or writes the caches of `m`: it does so in `inside`, ports are of type `kept`,
-// and the rest stays as it is.
+// Puts casts around the nodes that append to the caches of `m` or write them. These nodes compute in type
+// `inside`, cache ports have type `kept`, and the rest is unchanged.
 void PutCasts(Decoder& m, int inside, int kept) {
   std::set<std::string> ports;
   for (auto* list : {m.graph()->mutable_input(), m.graph()->mutable_output()}) {
@@ -61,9 +61,9 @@ void PutCasts(Decoder& m, int inside, int kept) {
 
 struct Types {
   int inside, kept;
-  bool in_place;  // rows are written to the cache as they are kept
+  bool in_place;  // rows are written into the cache in place
 };
-// What a narrow type does not give back is rounded again in every run, as the model does.
+// If the cache's type cannot hold the other type exactly, every run rounds again, as the model does.
 const Types kTypes[] = {{kF16, kF32, true},   {kBf16, kF32, true},  {kF32, kF16, false},
                         {kF32, kBf16, false}, {kBf16, kF16, false}, {kF16, kBf16, false}};
 const Masks kMasks[] = {Masks::kGrouped, Masks::kGroupedMask, Masks::kGroupedLengths, Masks::kRanges,
@@ -185,8 +185,8 @@ TEST(CastCachesTest, WhatComesOutInAnotherTypeIsNotWrittenToTheCache) {
   }
 }
 
-// As converters to f16 leave ports: casts of inputs at the end of the file, and of outputs. Where what comes
-// out is not what was rounded, the cache has more than the rounded one.
+// Converters to f16 leave casts of inputs at the end of the file, and casts of outputs. If the output differs
+// from the rounded value, the cache must be kept in the wider type.
 TEST(CastCachesTest, WhatIsReadMayBeWhatIsKept) {
   for (const bool rounded : {true, false}) {
     Decoder m(Masks::kRanges);

@@ -1,4 +1,4 @@
-// Operators of com.microsoft of a few steps each, with numbers worked out by hand.
+// Operators of com.microsoft with a few steps each, with results computed by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -105,7 +105,7 @@ TEST(SharedBufferTest, WhatIsBehindThePastAndTheRunIsNotSeen) {
   }
 }
 
-// As ONNX Runtime gives them: what a query does not see is the least number, and not infinite.
+// As in ONNX Runtime, the score of a key that a query does not see is the lowest finite number, not infinity.
 TEST(MultiHeadAttentionTest, ScoresOfKeysThatAreNotSeenAreTheLeastNumber) {
   ModelMaker m;
   for (const char* name : {"q", "k", "v"}) m.Input(name, {1, 2, 1});
@@ -147,7 +147,7 @@ TEST(ContribOperatorsTest, WhatDoesNotFitIsRefused) {
   }
 }
 
-// Of one expert: fc1 gives what x holds, fc2 adds it up.
+// The result of one expert: fc1 passes x on, and fc2 sums it.
 Numbers OneExpert(const char* op, const std::string& activation, int64_t fusion, bool after) {
   constexpr int64_t kInner = 4;
   const int64_t rows = fusion < 0 ? kInner : 2 * kInner, x_size = rows;
@@ -157,7 +157,8 @@ Numbers OneExpert(const char* op, const std::string& activation, int64_t fusion,
   m.Floats("router", {1, 1}, {0});
   Numbers unit(static_cast<size_t>(rows * x_size)), sums(static_cast<size_t>(x_size * kInner));
   for (int64_t i = 0; i < rows; ++i) unit[static_cast<size_t>(i * x_size + i)] = 1;
-  for (int64_t i = 0; i < kInner; ++i) sums[static_cast<size_t>(i * kInner + i)] = 1;  // row i: number i
+  for (int64_t i = 0; i < kInner; ++i)
+    sums[static_cast<size_t>(i * kInner + i)] = 1;  // row i selects number i
   std::vector<std::string> names = {"x", "router"};
   for (const auto& [name, numbers, n, k] :
        {std::tuple("fc1", unit, rows, x_size), std::tuple("fc2", sums, x_size, kInner)}) {
@@ -198,9 +199,9 @@ TEST(MixtureOfExpertsTest, ActivationsAreWhatTheirNamesMean) {
   const auto silu = [](float x) { return x / (1 + std::exp(-x)); };
   const Numbers before = {silu(-2) * -1, silu(1.25f) * 1.5f, silu(-0.5f) * 1, silu(1.5f) * -1.5f};
   ExpectNear(OneExpert("QMoE", "swiglu", 1, false), before);
-  ExpectNear(OneExpert("QMoE", "swiglu", 0, false), before);  // as with 1
+  ExpectNear(OneExpert("QMoE", "swiglu", 0, false), before);  // the same as with fusion 1
   Numbers after = before;
-  after[3] = 1.5f * -1.5f;  // silu(2) is more
+  after[3] = 1.5f * -1.5f;  // silu(2) exceeds the limit
   ExpectNear(OneExpert("QMoE", "swiglu", 1, true), after);
 }
 

@@ -1,4 +1,4 @@
-// Dims whose length is known only at run time, against loops over their real elements.
+// Dimensions whose length is known only at run time, compared with loops over their real elements.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -58,7 +58,7 @@ Result<Numbers> Evaluated(ModelMaker& m, const ir::Values& inputs) {
 
 Numbers Weight() { return {1, 2, -1, 0.5f, 3, -2}; }  // [kWidth, kOut]
 
-// y of each token that is chosen, 0 of the others.
+// y for each chosen token, 0 for the others.
 Numbers OfChosen(const Numbers& x, const std::vector<bool>& chosen) {
   Numbers y(kTokens * kOut);
   for (size_t t = 0; t < kTokens; ++t) {
@@ -75,7 +75,7 @@ void ExpectSame(const Result<Numbers>& got, const Numbers& expected) {
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR((*got)[i], expected[i], 1e-5) << "element " << i;
 }
 
-// The tokens that chose an expert (mask [1, kTokens]), as torch's exporters take them.
+// Finds the tokens that chose an expert (mask [1, kTokens]), as torch's exporters do.
 void FindTokens(ModelMaker& m) {
   m.Input("x", {kTokens, kWidth});
   m.Input("mask", {2, kTokens}, onnx::TensorProto::BOOL);
@@ -88,7 +88,7 @@ void FindTokens(ModelMaker& m) {
   m.Node("MatMul", {"rows", "w"}, {"products"});
 }
 
-// Each slot of the mask is of other tokens: 1 and 4 are chosen by one, 0 by the other.
+// Each of the mask's two slots chooses different tokens: one chooses 1 and 4, the other 0.
 const std::vector<bool> kMask = {false, true, false, false, true, true, false, false, false, false};
 const std::vector<bool> kChosen = {true, true, false, false, true};
 
@@ -107,7 +107,7 @@ TEST(DataSizedDimsTest, WhatIsFoundIsScatteredToWhereItWas) {
     m.Node("Unsqueeze", {"tokens", "last"}, {"places"});
     if (std::string(op) == "ScatterElements") {
       m.Node("Shape", {"products"}, {"shape"});
-      if (parts) {  // the number of rows beside what is known of each
+      if (parts) {  // a shape made of the number of rows and the known width
         m.Ints("which", {0}), m.Ints("width", {kOut});
         m.Node("Gather", {"shape", "which"}, {"count"});
         Set(m.Node("Concat", {"count", "width"}, {"joined"}), "axis", int64_t{0});
@@ -122,7 +122,7 @@ TEST(DataSizedDimsTest, WhatIsFoundIsScatteredToWhereItWas) {
   }
 }
 
-// Values of places that are not real may be anything, also NaN or an invalid place.
+// Elements beyond the real ones may hold anything, also NaN or an invalid index.
 TEST(DataSizedDimsTest, PlacesThatAreNotRealCannotHarm) {
   ModelMaker m;
   m.Input("at", {4}, onnx::TensorProto::INT64);
@@ -133,7 +133,7 @@ TEST(DataSizedDimsTest, PlacesThatAreNotRealCannotHarm) {
   m.Node("NonZero", {"inside"}, {"found"});
   m.Ints("first", {0});
   m.Node("Squeeze", {"found", "first"}, {"places"});
-  m.Node("Gather", {"at", "places"}, {"which"});  // 7 is no row of the table
+  m.Node("Gather", {"at", "places"}, {"which"});  // 7 is outside the table
   m.Node("Gather", {"table", "which"}, {"rows"});
   m.Ints("last", {-1});
   m.Node("Unsqueeze", {"places", "last"}, {"to"});
@@ -142,7 +142,7 @@ TEST(DataSizedDimsTest, PlacesThatAreNotRealCannotHarm) {
   ExpectSame(Evaluated(m, {Data(DType::kI64, {4}, std::vector<int64_t>{1, 7, 0, 7})}), {5, 0, 3, 0});
 }
 
-// Rows in order of their experts: the ranges of each, and what comes of them one behind the other.
+// Rows are sorted by expert. Each expert computes a range of them, and the results are concatenated.
 void Groups(ModelMaker& m, int64_t rows) {
   m.Input("x", {rows, kWidth});
   m.Input("end", {}, onnx::TensorProto::INT64);
@@ -173,7 +173,7 @@ TEST(DataSizedDimsTest, RangesOfRowsAreJoinedInOrder) {
   ExpectSame(run(2, kTokens), OfChosen(x, {true, true, false, false, false}));
   ExpectSame(run(0, kTokens), OfChosen(x, std::vector<bool>(kTokens)));
   ExpectSame(run(kTokens, kTokens), OfChosen(x, std::vector<bool>(kTokens, true)));
-  // What is joined would have another number of rows.
+  // The concatenation would have a wrong number of rows.
   for (const auto& [end, all] : {std::pair{2, 4}, std::pair{3, 2}, std::pair{-1, 5}, std::pair{2, 7}})
     EXPECT_FALSE(run(end, all).ok()) << end << ", " << all;
 }

@@ -25,7 +25,7 @@ Result<ir::Graph> Bounded(ModelMaker& m, const std::string& node, int64_t bound,
   return Import(m, options, report);
 }
 
-// By output, all numbers; nothing where the run is a fault.
+// All numbers of each output; nullopt if the run has a fault.
 std::optional<std::vector<Doubles>> RunOf(const Result<ir::Graph>& graph,
                                           const std::vector<Doubles>& inputs) {
   EXPECT_TRUE(graph.ok()) << graph.status().message();
@@ -63,7 +63,7 @@ TEST(DataSizes, WhatIsThereComesFirstAndItsNumberIsAnOutput) {
   m.Node("Reshape", {"positive", "all"}, {"flat"});
   m.Node("Shape", {"places"}, {"shape"});
   for (const char* name : {"places", "kept", "shape"}) m.Output(name);
-  // In order of what they read.
+  // Put the nodes into topological order.
   m.graph()->mutable_node()->SwapElements(2, 3);
   const auto graph = Import(m);
   const auto out = RunOf(graph, {{-1, 5, -2, 7, 8, -3}});
@@ -79,7 +79,7 @@ TEST(DataSizes, WhatIsThereComesFirstAndItsNumberIsAnOutput) {
 
 // Two classes; the second box overlaps the first, and the fourth the third by 60 %.
 TEST(DataSizes, BoxesThatLieOverBetterOnesGo) {
-  // As corners; and as centres with width and height, x before y.
+  // The boxes as corners; and as centres with width and height, x before y.
   const Doubles corners = {0, 0, 2, 2, 2, 2, 0, 0, 5, 5, 9, 9, 5, 6, 9, 10},
                 centres = {1, 1, 2, 2, 1, 1, 2, 2, 7, 7, 4, 4, 8, 7, 4, 4};
   const std::vector<std::pair<int64_t, bool>> cases = {{1, false}, {4, false}, {99, false}, {99, true}};
@@ -103,7 +103,8 @@ TEST(DataSizes, BoxesThatLieOverBetterOnesGo) {
   }
 }
 
-// Greedy, box after box: what the operator says. Boxes are corners; rows are of 4 and of `boxes` numbers.
+// The operator's definition: greedy, box after box. Boxes are corners, in rows of 4; a row of scores has a
+// number for each box.
 Doubles Suppressed(const Doubles& boxes, const Doubles& scores, int64_t classes, int64_t number, int64_t most,
                    float overlap, float least) {
   const auto at = [&](int64_t box, int k) {
@@ -161,8 +162,8 @@ TEST(DataSizes, BoxesAboveTheThresholdAreTheSameHoweverManyThereAre) {
       const auto y = static_cast<double>(draw(12)), x = static_cast<double>(draw(3));
       boxes.insert(boxes.end(), {y, x, y + 4 + static_cast<double>(draw(3)), x + 4});
     }
-    for (double& score : scores) score = static_cast<double>(draw(8)) / 16;  // none
-    for (int64_t i = 0; i < above; ++i)  // as many in the second class; ties are frequent
+    for (double& score : scores) score = static_cast<double>(draw(8)) / 16;  // below the threshold
+    for (int64_t i = 0; i < above; ++i)  // as many of the second class are above; ties are frequent
       scores[static_cast<size_t>(kBoxes + (i * 37 + 5) % kBoxes)] =
           0.5 + static_cast<double>(1 + draw(6)) / 16;
     if (above > 0) scores[0] = 0.75;
@@ -248,7 +249,7 @@ TEST(DataSizes, EqualSlicesAreOne) {
     for (const char* name : {"y", "first", "which", "count"}) m.Output(name);
     return RunOf(Import(m), {x});
   };
-  // y, how many, where they stand, how many, which each is, how often, how many.
+  // Outputs: y and its length, first indices and their number, inverse indices, counts and their number.
   const Doubles rows = {1, 5, 2, 1, 0, 9, 1, 5, 2, 0, 7, 7};
   EXPECT_EQ(
       unique(0, true, rows),
@@ -264,7 +265,7 @@ TEST(DataSizes, EqualSlicesAreOne) {
                 {1, 4, 0, 3, 2, 0, 1, 4, 0, 0, 0, 0}, {2}, {1, 0, 0}, {2}, {1, 0, 1}, {1, 2, 0}, {2}}));
 }
 
-// v doubles while its sum is below `limit`, `trips` times at most; the sums are scanned.
+// A loop that doubles v while its sum is below `limit`, at most `trips` times; the sums are scan outputs.
 void AddLoop(ModelMaker& m, const std::string& trips, const std::string& go) {
   onnx::NodeProto* loop = m.Node("Loop", {trips, go, "x"}, {"last", "sums"});
   onnx::AttributeProto* attribute = loop->add_attribute();
@@ -281,7 +282,7 @@ void AddLoop(ModelMaker& m, const std::string& trips, const std::string& go) {
 }
 
 TEST(DataSizes, ALoopEndsWhereItsConditionDoes) {
-  for (const int64_t bound : {8, 40}) {  // written out, and as a loop
+  for (const int64_t bound : {8, 40}) {  // unrolled, and as a loop
     ModelMaker m;
     m.Input("x", {2});
     m.Input("limit", {});

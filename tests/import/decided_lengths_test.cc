@@ -1,4 +1,4 @@
-// Caches of a fixed length: branches on the number of cached positions are decided in each run, not at
+// Caches of a fixed length: branches on the number of cached positions are decided in each run, and not at
 // compile time for the full length.
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 namespace rondo {
 namespace {
 
-// What a model makes of the number of positions, `total`, one number: a factor of its result.
+// A number that a model computes from the number of positions, `total`, and multiplies its result by.
 struct Decision {
   const char* what;
-  std::function<void(Decoder&)> make;  // "factor", of i64
+  std::function<void(Decoder&)> make;  // adds nodes that compute "factor", an i64
 };
 
 void Op(Decoder& m, const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
@@ -174,7 +174,7 @@ TEST(DecidedLengthsTest, WhatIsDecidedByTheNumberOfPositionsIsDecidedInTheRun) {
   }
 }
 
-// A mask of the first positions and one of the last are followed each by itself, not both at once.
+// Import follows a mask of the first positions or one of the last positions, but not both at once.
 TEST(DecidedLengthsTest, MasksFromBothEndsAreJoinedInTheRun) {
   for (const int64_t rows : {1, 2}) {
     Decoder m(Masks::kNone);
@@ -218,7 +218,7 @@ TEST(DecidedLengthsTest, ABranchIsTakenByTheNumberOfPositionsInTheRun) {
   for (const Masks masks : {Masks::kRanges, Masks::kGrouped, Masks::kGroupedMask}) ExpectBranches(masks);
 }
 
-// A model with fewer positions has fewer of those.
+// With fewer positions, "the first three" are fewer too.
 TEST(DecidedLengthsTest, SumsOfTheFirstPositionsAreOfThoseThatThereAre) {
   for (const bool mask : {false, true}) {
     Decoder m(mask ? Masks::kInput : Masks::kRanges);
@@ -233,7 +233,7 @@ TEST(DecidedLengthsTest, SumsOfTheFirstPositionsAreOfThoseThatThereAre) {
   }
 }
 
-// Positions behind the real ones get the values of the filling.
+// Positions after the real ones get the padding's value.
 TEST(DecidedLengthsTest, PositionsThatAreFilledUpAreFilledFromTheLastRealOneOn) {
   for (const Masks masks : {Masks::kRanges, Masks::kGrouped}) {
     Decoder m(masks);
@@ -253,7 +253,7 @@ TEST(DecidedLengthsTest, PositionsThatAreFilledUpAreFilledFromTheLastRealOneOn) 
   }
 }
 
-// A table that ends in equal numbers looks the same at the lengths that import compares.
+// A table that ends in equal numbers must not be taken for a constant: it looks the same at several lengths.
 TEST(DecidedLengthsTest, WhatATableShowsIsThatOfTheRun) {
   const Decision shown[] = {
       {"a part",
@@ -315,7 +315,7 @@ TEST(DecidedLengthsTest, WhatATableShowsIsThatOfTheRun) {
         m.Ints("least_index", {INT64_MIN});
         m.Ints("two_numbers", {1, 2});
         one.make(m);
-        Op(m, "Add", {"some", "one"}, "more_of_it");  // worked out, if nothing keeps import from it
+        Op(m, "Add", {"some", "one"}, "more_of_it");  // import would fold it if nothing prevented that
         Set(m.Node("ReduceSum", {"more_of_it", "zero"}, {"factor"}), "keepdims", {0});
         Op(m, "Cast", {"factor"}, "factor_f", onnx::TensorProto::FLOAT);
         Op(m, "Mul", {"y", "factor_f"}, "scaled");
@@ -328,12 +328,12 @@ TEST(DecidedLengthsTest, WhatATableShowsIsThatOfTheRun) {
   }
 }
 
-// The branch without a past of a merged decoder: a choice by the number of tokens that it reads becomes a
-// choice by the number of tokens of the text that begins with them.
+// In a merged decoder's branch without a past, a choice by the number of tokens read becomes a choice by the
+// length of the text, which begins with these tokens.
 TEST(DecidedLengthsTest, WhatBeginsCachesChoosesByTheTextsLength) {
   constexpr int64_t kLimit = 4;
   for (const bool mask : {false, true}) {
-    for (const int form : {0, 1, 2}) {  // compared, compared one more, a root
+    for (const int form : {0, 1, 2}) {  // a comparison, one of doubled numbers, a square root
       for (const int64_t rows : {3, 5}) {
         ModelMaker m;
         DescribePort(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "4"});
@@ -371,7 +371,7 @@ TEST(DecidedLengthsTest, WhatBeginsCachesChoosesByTheTextsLength) {
         const auto graph = ImportWithFixedCaches(m.Make(), Rows(rows), kLength, {}, nullptr, &caches);
         ASSERT_TRUE(graph.ok()) << graph.status().message();
         ASSERT_EQ(graph->inputs.back().name, "text_length") << "form " << form << ", mask " << mask;
-        for (int64_t text = 0; text <= kLength; ++text) {  // 0: as long as what it reads
+        for (int64_t text = 0; text <= kLength; ++text) {  // 0: as long as the tokens read
           ir::Values inputs = {Data(Shape({1, rows, 4}), Numbers(static_cast<size_t>(rows * 4), 1))};
           if (mask) inputs.push_back(Data(Shape({1, kLength}), Numbers(kLength, 1)));
           inputs.push_back(Data(Shape({1, kLength, 4}), Numbers(kLength * 4, 5)));

@@ -1,4 +1,4 @@
-// Models of a few nodes, evaluated with numbers, for tests of operators' meaning.
+// Evaluates models of a few nodes with numbers, for tests of operators' meaning.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -42,8 +42,8 @@ TEST(FixedCachesTest, MayBeAsLongAsTheModelsTables) {
   }
 }
 
-// As transformers' exporter does, to give zeros where nothing is kept. In another order it does not end with
-// the real positions.
+// As transformers' exporter reads a mask by GatherND. In order, the real positions come first; in another
+// order they do not, and the count must still be right.
 TEST(FixedCachesTest, AMaskThatIsReadInAnyOrderMayBeCounted) {
   for (const bool in_order : {true, false}) {
     Decoder m(Masks::kInput);
@@ -64,7 +64,7 @@ TEST(FixedCachesTest, AMaskThatIsReadInAnyOrderMayBeCounted) {
   }
 }
 
-// As of latent attention.
+// As in latent attention.
 TEST(FixedCachesTest, WhatIsCachedMayBeProjectedWhereItIsRead) {
   for (const int64_t rows : {1, 2}) {
     Decoder m(Masks::kRanges, true, 32, true);
@@ -84,7 +84,7 @@ TEST(FixedCachesTest, AMaskSaysHowManyPositionsAreCachedAndElseAnInputDoes) {
   EXPECT_TRUE(has_count(*Fixed(plain, 1)));
 }
 
-// As the branch of a decoder that has no past.
+// As in the branch of a decoder without a past.
 TEST(FixedCachesTest, ACacheThatIsNotReadIsBegunByTheRun) {
   ModelMaker m;
   const std::string size = std::to_string(kSize);
@@ -110,7 +110,7 @@ TEST(FixedCachesTest, ACacheThatIsNotReadIsBegunByTheRun) {
   }
 }
 
-// In that branch a mask is over its own positions alone, which are the first of all.
+// In that branch a mask covers only the run's own positions, which are the first of all.
 TEST(FixedCachesTest, AMaskOfARunsOwnPositionsIsTheFirstOfAMaskOfAll) {
   ModelMaker m;
   const std::string size = std::to_string(kSize), both = "past_sequence_length + rows";
@@ -146,8 +146,8 @@ TEST(FixedCachesTest, AMaskOfARunsOwnPositionsIsTheFirstOfAMaskOfAll) {
     EXPECT_EQ(at(1, i), i < x.size() ? -x[i] : 7.0f) << "element " << i;
 }
 
-// In decoders with an encoder, after their first step, the encoder's output is no input, and nothing else has
-// its length. The caller gives the length, or the mask's name shows its source.
+// In a decoder with an encoder, after the first step the encoder's output is not an input, and nothing else
+// has its length. The caller gives the length, or the mask's name shows where it belongs.
 TEST(FixedCachesTest, AMaskOfOtherLengthsThanPositionsStaysAsItIs) {
   const struct {
     const char *mask, *dim;
@@ -179,7 +179,7 @@ TEST(FixedCachesTest, AMaskOfOtherLengthsThanPositionsStaysAsItIs) {
         if (input.name != mask) continue;
         EXPECT_EQ(graph->node(input.node).shape, Shape({1, given}));
       }
-      // How many positions are cached is not the mask's to say.
+      // This mask does not give the number of cached positions.
       EXPECT_EQ(inputs,
                 (std::vector<std::string>{"x", "past_key", "past_value", mask, "past_sequence_length"}));
     }
@@ -202,7 +202,7 @@ std::vector<std::string> InputsOf(const ir::Graph& graph) {
   return names;
 }
 
-// Its length equals the caches' by chance, or is open: its meaning is unknown, so the caller gives it.
+// The mask's length equals the caches' by chance, or is open. Its meaning is unknown, so the caller gives it.
 TEST(FixedCachesTest, AMaskThatMasksNoCacheIsOverPositionsOnlyWhereTheCallerSaysSo) {
   for (const char* name : {"image_mask", "image_attention_mask"}) {
     for (const bool given : {true, false}) {
@@ -227,7 +227,7 @@ TEST(FixedCachesTest, AMaskThatMasksNoCacheIsOverPositionsOnlyWhereTheCallerSays
       if (!given) continue;
       EXPECT_EQ(InputsOf(*graph),
                 (std::vector<std::string>{"x", "past_key", "past_value", name, "past_sequence_length"}));
-      for (int64_t past = 0; past < kLength; ++past) {  // whatever it holds
+      for (int64_t past = 0; past < kLength; ++past) {  // whatever the mask holds
         ir::Values inputs = {Data(Shape({1, kHeads, 1, kSize}), Random(kHeads * kSize, 9)),
                              Data(Shape({1, kHeads, kLength, kSize}), Numbers(kHeads * kLength * kSize, 7)),
                              Data(Shape({1, kHeads, kLength, kSize}), Numbers(kHeads * kLength * kSize, 7)),
@@ -254,7 +254,7 @@ TEST(FixedCachesTest, AMaskOfAnyNameIsOverPositionsWhereItMasksCaches) {
   for (onnx::NodeProto& node : *m.graph()->mutable_node()) {
     if (node.op_type() == "Softmax") node.set_input(0, "fewer");
   }
-  auto* nodes = m.graph()->mutable_node();  // in the order in which they are computed
+  auto* nodes = m.graph()->mutable_node();  // put into topological order
   for (int i = 0; i < nodes->size(); ++i) {
     const std::string& op = nodes->Get(i).op_type();
     if (op != "Softmax") continue;
@@ -271,7 +271,7 @@ TEST(FixedCachesTest, AMaskOfAnyNameIsOverPositionsWhereItMasksCaches) {
   EXPECT_EQ(InputsOf(*graph), (std::vector<std::string>{"x", "past_key", "past_value", "kept_mask"}));
 }
 
-// A mask with a length of its own, whose name shows nothing: the error tells how to name it.
+// A mask with its own length whose name shows nothing: the error says how to declare it.
 TEST(FixedCachesTest, ALengthThatIsLeftOpenMayBeThatOfAMask) {
   Decoder m(Masks::kTriangle);
   DescribePort(m.graph()->add_input(), "a", onnx::TensorProto::INT64, {"1", "L"});
@@ -287,7 +287,7 @@ TEST(FixedCachesTest, ALengthThatIsLeftOpenMayBeThatOfAMask) {
   EXPECT_EQ(InputsOf(*graph), (std::vector<std::string>{"x", "past_key", "past_value", "a"}));
 }
 
-// Kinds of tokens, of all positions: 0 is a kind, and no position that is missing.
+// Token kinds for all positions: 0 is a kind here, not a missing position.
 TEST(FixedCachesTest, WhatIsNotNamedForAMaskDoesNotSayHowManyPositionsThereAre) {
   Decoder m(Masks::kTriangle);
   DescribePort(m.graph()->add_input(), "kinds", onnx::TensorProto::INT64,
@@ -315,35 +315,35 @@ Status Refusal(Decoder& m) {
 }
 
 TEST(FixedCachesTest, WhatSeesAllPositionsIsRefused) {
-  Decoder mean(Masks::kRanges);  // of a cache
+  Decoder mean(Masks::kRanges);  // a mean over a cache
   Set(mean.Node("ReduceMean", {"present_key", "two"}, {"mean"}), "keepdims", {0});
   mean.Output("mean");
   EXPECT_TRUE(Says(Refusal(mean), {"ReduceMean \"ReduceMean_mean\"", "\"past_key\"", "--shape"}));
 
-  Decoder sum(Masks::kGathered);  // of several rows of positions in one
+  Decoder sum(Masks::kGathered);  // a sum over several rows of positions joined into one
   Set(sum.Node("ReduceSum", {"in_one", "zero"}, {"sum"}), "keepdims", {0});
   sum.Output("sum");
   EXPECT_TRUE(Says(Refusal(sum), {"ReduceSum \"ReduceSum_sum\"", "several rows of positions"}));
 
-  Decoder weighed(Masks::kRanges);  // by what is of no cache
+  Decoder weighed(Masks::kRanges);  // weights that do not belong to a cache
   Set(weighed.Node("Cast", {"keys"}, {"keys_f"}), "to", {onnx::TensorProto::FLOAT});
   weighed.Node("MatMul", {"keys_f", "present_key"}, {"weighed"});
   weighed.Output("weighed");
   EXPECT_TRUE(Says(Refusal(weighed), {"MatMul \"MatMul_weighed\"", "adds up over the cached positions"}));
 
-  Decoder longer(Masks::kCut);  // an output that has something behind all positions
+  Decoder longer(Masks::kCut);  // an output with elements after all positions
   longer.Node("Neg", {"more_keys"}, {"line"});
   longer.Output("line");
   EXPECT_TRUE(Says(Refusal(longer), {"the output \"line\" grows", "not by an element for each"}));
 
-  Decoder weights(Masks::kRanges);  // of a product that no kernel of attention is
+  Decoder weights(Masks::kRanges);  // weights of a matmul that no attention kernel computes
   weights.Node("MatMul", {"scores", "present_key"}, {"no_attention"});
   weights.Output("no_attention");
   EXPECT_TRUE(Says(Refusal(weights), {"MatMul \"MatMul_no_attention\"", "\"past_key\"", "--shape"}));
 }
 
-// Scores beside attention, and what becomes of them: as many columns as a cache has positions, 0 where a run
-// has none.
+// Scores as outputs beside attention, and values computed from them. They have a column for each position of
+// the cache, which is 0 if a run has no such position.
 TEST(FixedCachesTest, OutputsMayHaveAnElementForEveryPosition) {
   for (const Masks masks : {Masks::kNone, Masks::kTriangle, Masks::kRanges, Masks::kInput, Masks::kWindow,
                             Masks::kCut, Masks::kFromEnd, Masks::kSink}) {
@@ -364,8 +364,8 @@ TEST(FixedCachesTest, OutputsMayHaveAnElementForEveryPosition) {
   }
 }
 
-// As ONNX Runtime's builder writes the mask of MultiHeadAttention: of a run's positions among themselves,
-// stretched over all. One position has it as well.
+// ONNX Runtime's builder writes MultiHeadAttention's mask for a run's positions among themselves and expands
+// it over all positions. That only works for a single position, or without cached ones.
 TEST(FixedCachesTest, AModelThatTakesSeveralPositionsOnlyWhereNoneAreCachedSaysSo) {
   for (const int64_t rows : {1, 3}) {
     Decoder m(Masks::kNone);
@@ -384,7 +384,7 @@ TEST(FixedCachesTest, AModelThatTakesSeveralPositionsOnlyWhereNoneAreCachedSaysS
         Says(fixed.status(), {"Expand \"Expand_mask\"", "3 positions at once only where none are cached",
                               "one position a run (--shape)"}));
   }
-  Decoder shorter(Masks::kTriangle, true, kLength - 2);  // whose table ends is another case
+  Decoder shorter(Masks::kTriangle, true, kLength - 2);  // a table that ends early is another case
   EXPECT_FALSE(Says(Fixed(shorter, 2).status(), {"none are cached"}));
 }
 

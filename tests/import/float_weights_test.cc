@@ -1,5 +1,5 @@
-// Weights of FP4 and FP8 in blocks: experts of QMoE in every layout of its quant_type, against MoE with the
-// same numbers.
+// Weights of FP4 and FP8 in blocks: experts of QMoE in every layout of its quant_type, compared with MoE with
+// the same numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,21 +15,21 @@ namespace {
 constexpr int kE4M3 = onnx::TensorProto::FLOAT8E4M3FN, kE8M0 = onnx::TensorProto::FLOAT8E8M0;
 constexpr int64_t kExperts = 2, kWidth = 64, kInner = 48 * 2, kTokens = 3;
 
-// What the weights of the experts of a test are.
+// The kind of weights of a test's experts.
 struct Kind {
   std::string name;
   int64_t block = 0;       // block_size; 0: none
-  bool prepacked = false;  // NVFP4 by rows
+  bool prepacked = false;  // NVFP4, stored by rows
 };
 
 bool IsFp4(const Kind& kind) { return kind.name != "fp8"; }
 
 uint8_t CodeOf(const Kind& kind, int64_t i) {
   const auto code = static_cast<uint8_t>(i * 7919 % 251 * 5 + i / 3);
-  return IsFp4(kind) ? code & 15 : (code & 0x7f) == 0x7f ? 0x30 : code & 0xbf;  // none too large
+  return IsFp4(kind) ? code & 15 : (code & 0x7f) == 0x7f ? 0x30 : code & 0xbf;  // no large numbers
 }
 
-// One layer: its inputs' bytes, and its numbers [experts, n, k].
+// One layer: the bytes of its inputs, and its numbers [experts, n, k].
 struct Layer {
   std::string codes, scales;
   Numbers global, floats, numbers;
@@ -81,7 +81,7 @@ void SetCommon(onnx::NodeProto* node) {
   Set(node, "swiglu_fusion", int64_t{1});
 }
 
-// The quantised experts and, beside them, plain ones of the same numbers.
+// The quantised experts, and plain ones with the same numbers.
 struct Pair {
   ModelMaker quantised, plain;
 };
@@ -137,11 +137,11 @@ TEST(FloatExperts, AreTheNumbersThatCodesAndScalesMean) {
     for (const float x : expected) most = std::max(most, std::abs(x));
     ASSERT_GT(most, 0.1f);
     for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5f * most) << i;
-    EXPECT_EQ(HasPacked(pair.quantised), kind.block != 24);  // whose blocks no kernel reads
+    EXPECT_EQ(HasPacked(pair.quantised), kind.block != 24);  // no kernel reads blocks of 24
   }
 }
 
-// A NaN code of E4M3 and a NaN scale give NaN for what they scale, and leave the rest as it is.
+// A NaN code of E4M3 or a NaN scale makes only the values NaN that depend on it.
 TEST(FloatExperts, KeepWhatIsNoNumber) {
   for (const std::string name : {"fp4", "fp8"}) {
     Pair pair;
@@ -186,7 +186,7 @@ TEST(FloatExperts, WhatDoesNotFitIsRefused) {
   says({"fp8"}, [&](auto* g) { attribute(g, "quant_type")->set_s("int"); }, {"scales of experts", "\"int\""});
   says({"fp4"}, [&](auto* g) { node(g)->set_input(8, "w0"), node(g)->set_input(9, "s0"); },
        {"fc3", "swiglu_fusion"});
-  // Weights of a run, by what gives them.
+  // Weights that a run computes are refused, with the node that computes them.
   says({"fp8"},
        [](auto* g) {
          onnx::TensorProto* t = g->mutable_initializer(0);
@@ -195,7 +195,7 @@ TEST(FloatExperts, WhatDoesNotFitIsRefused) {
        {"fc1 of type", "FLOAT8E4M3FN"});
 }
 
-// Whether weights have values or only shapes, the graph is the same: caches of a fixed length compare such.
+// The graph is the same whether weights have values or only shapes. Import with fixed caches relies on that.
 TEST(FloatExperts, HaveOneGraphWithAndWithoutValues) {
   for (const Kind& kind : {Kind{"fp4"}, Kind{"nvfp4"}, Kind{"fp8"}, Kind{"fp8", 32}}) {
     Pair pair;
@@ -213,7 +213,7 @@ TEST(FloatExperts, HaveOneGraphWithAndWithoutValues) {
 
 constexpr int64_t kN = 32, kK = 72;
 
-// A matmul of FP4 or FP8: its weight's numbers [kN, kK] are written to `numbers`.
+// Adds a matmul of FP4 or FP8. Its weight's numbers [kN, kK] go to `numbers`.
 void Product(bool fp4, int64_t block, float of_activations, bool bias, ModelMaker* m, Numbers* numbers) {
   const int64_t blocks = (kK + block - 1) / block;
   const Kind kind = {fp4 ? "fp4" : "fp8"};
@@ -257,7 +257,8 @@ TEST(FloatBlocks, MultiplyByTheNumbersThatTheyMean) {
         Product(fp4, block, of_activations, block != 32, &m, &w);
         const auto whole = [](int64_t i) { return static_cast<float>(i % 7 - 3); };
         Numbers a, expected;
-        // Behind the first, numbers that FP8 has: 8.75 is 17.5 of 0.5, which becomes 18.
+        // The first number is not exact in FP8: 8.75 is 17.5 times 0.5, and 17.5 becomes 18. The others are
+        // exact.
         for (int64_t i = 0; i < 2 * kK; ++i) a.push_back(i == 0 ? 8.75f : whole(i));
         const float first = !fp4 && of_activations > 0 ? 9 : 8.75f;
         for (int64_t i = 0; i < 2 * kN; ++i) {

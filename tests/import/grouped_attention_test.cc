@@ -1,4 +1,4 @@
-// GroupQueryAttention of com.microsoft, against the same written out by hand.
+// GroupQueryAttention of com.microsoft, compared with the same computed by plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 namespace rondo {
 namespace {
 
-// One query head of `size` features over keys [from, to) of a cache, with a score that has no value beside.
+// One query head of `size` features over keys [from, to) of a cache; `sink` is an extra score without a
+// value.
 Numbers AttendOnce(const float* q, const Numbers& keys, const Numbers& values, size_t from, size_t to,
                    size_t size, float cap, const float* sink) {
   std::vector<double> scores;
@@ -38,7 +39,7 @@ struct Step {
   bool sliding = false;
 };
 
-// A step of one token over a cache of 6 positions, 3 of them filled: two heads of 8 that share keys and
+// A step of one token over a cache of 6 positions, of which 3 are filled. Two heads of 8 share keys and
 // values.
 void ExpectStep(const Step& step) {
   constexpr int64_t kSize = 8, kPositions = 6, kFilled = 3;

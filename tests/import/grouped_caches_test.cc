@@ -26,7 +26,7 @@ TEST(GroupedCachesTest, MeanWhatGrowingOnesDoAtEveryNumberOfPositions) {
   }
 }
 
-// The model's own input: its mask, or the positions of its writes. No input is required twice.
+// The model's own input gives the number: its mask, or the positions of its writes. No second input is added.
 TEST(GroupedCachesTest, AnInputSaysHowManyPositionsAreCachedWhereTheModelsOwnDoNot) {
   const auto asked = [](Masks masks) {
     Decoder m(masks);
@@ -39,7 +39,7 @@ TEST(GroupedCachesTest, AnInputSaysHowManyPositionsAreCachedWhereTheModelsOwnDoN
   EXPECT_FALSE(asked(Masks::kGroupedLengths));
 }
 
-// One layer's cache is written by the operator, another's joined.
+// The operator writes one layer's cache; another layer appends by Concat.
 TEST(GroupedCachesTest, MayStandBesideJoinedOnes) {
   Decoder m(Masks::kGrouped);
   DescribePort(m.graph()->add_input(), "past_more", onnx::TensorProto::FLOAT,
@@ -62,7 +62,7 @@ TEST(GroupedCachesTest, MayStandBesideJoinedOnes) {
   }
 }
 
-// Builders leave it open: it is what the product before gives, over the heads that share it.
+// Builders leave the head size open. It is the width of the matmul before, divided by the number of heads.
 void ExpectSizeOfHead(bool quantised) {
   ModelMaker m;
   DescribePort(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "8"});
@@ -71,7 +71,7 @@ void ExpectSizeOfHead(bool quantised) {
                  {"1", "1", "past_sequence_length", "kv_cache_dim"});
   m.Input("last", {1}, onnx::TensorProto::INT32);
   m.Input("total", {}, onnx::TensorProto::INT32);
-  if (quantised) {  // and turned round
+  if (quantised) {  // stored transposed
     onnx::TensorProto* numbers = m.graph()->add_initializer();
     numbers->set_name("numbers");
     numbers->set_data_type(onnx::TensorProto::INT8);
@@ -105,8 +105,7 @@ TEST(GroupedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
   ExpectSizeOfHead(true);
 }
 
-// As builders write it without GroupQueryAttention: a matmul computes the rows that are appended to the
-// cache.
+// Without GroupQueryAttention, builders write a matmul that computes the rows to append to the cache.
 TEST(GroupedCachesTest, TheSizeOfAHeadFollowsFromWhatIsPutBehindTheCache) {
   for (const bool joined : {true, false}) {
     ModelMaker m;
@@ -146,9 +145,9 @@ TEST(GroupedCachesTest, TheSizeOfAHeadFollowsFromWhatIsPutBehindTheCache) {
   }
 }
 
-// As ONNX Runtime's builder writes angles for short and for long texts: the shape of the mask decides.
-// `table` 0 and 1: always those for short ones, and for long ones; 2: as the builder does, for more than 3
-// positions.
+// ONNX Runtime's builder writes angles for short and for long texts, and the shape of the mask decides.
+// `table` 0: always those for short texts; 1: always those for long ones; 2: like the builder, those for long
+// texts with more than 3 positions.
 struct LongAngles : ModelMaker {
   explicit LongAngles(int table) {
     DescribePort(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "64"});
@@ -210,7 +209,7 @@ struct LongAngles : ModelMaker {
     return t;
   }
 
-  // y of a run of one row when there are so many positions with it.
+  // y of a run of one row with `positions` positions including it.
   Result<DataPointer> Run(int64_t positions) {
     FixedCaches caches;
     RONDO_ASSIGN_OR_RETURN(ir::Graph graph,
@@ -220,7 +219,7 @@ struct LongAngles : ModelMaker {
     const Shape cache = {1, 1, kLength, 16};
     ir::Values inputs = {Data({1, 1, 64}, Random(64, 1)), Data({1, kLength}, mask),
                          Data(cache, Random(kLength * 16, 2)), Data(cache, Random(kLength * 16, 3))};
-    if (graph.inputs.back().name == "text_length")  // as states begin
+    if (graph.inputs.back().name == "text_length")  // the initial value of states
       inputs.push_back(Data(Shape({1}), std::vector<int64_t>{0}));
     RONDO_ASSIGN_OR_RETURN(ir::Values out, ir::EvaluateGraph(graph, inputs));
     return out[0];
@@ -237,12 +236,13 @@ TEST(GroupedCachesTest, WhatIsChosenByTheNumberOfPositionsIsChosenInTheRun) {
   }
 }
 
-// Where an operator holds the caches, as well: of the mask's length, of a cache's, of what came of it.
+// Also if an operator holds the caches: values computed from the length of the mask, of a cache, or of the
+// operator's output.
 TEST(GroupedCachesTest, WhatIsComputedFromTheNumberOfPositionsIsComputedInTheRun) {
   struct Case {
     const char* what;
     std::vector<std::vector<std::string>> nodes;  // operator, inputs, output
-    std::function<int64_t(int64_t)> factor;       // of the number of positions
+    std::function<int64_t(int64_t)> factor;       // the expected factor by the number of positions
   };
   const Case cases[] = {
       {"the number", {{"Identity", "total_long", "factor"}}, [](int64_t n) { return n; }},
@@ -303,7 +303,7 @@ TEST(GroupedCachesTest, WhatIsComputedFromTheNumberOfPositionsIsComputedInTheRun
 }
 
 TEST(GroupedCachesTest, WhatSeesAllPositionsIsRefused) {
-  Decoder mean(Masks::kGrouped);  // of a cache
+  Decoder mean(Masks::kGrouped);  // a mean over a cache
   Set(mean.Node("ReduceMean", {"present_key", "two"}, {"mean"}), "keepdims", {0});
   mean.Output("mean");
   EXPECT_TRUE(Says(Fixed(mean, 1).status(), {"ReduceMean \"ReduceMean_mean\"", "\"past_key\"", "--shape"}));
@@ -317,7 +317,7 @@ TEST(GroupedCachesTest, WithoutItsLengthsTheOperatorIsRefused) {
   EXPECT_TRUE(Says(Fixed(m, 1).status(), {"GroupQueryAttention \"GroupQueryAttention_y\"", "seqlens_k"}));
 }
 
-// The scores that the operator gives out (output_qk), or their softmax, and a mask of the model's.
+// The scores that the operator outputs (output_qk), or their softmax, and the model's mask.
 TEST(GroupedCachesTest, OutputsMayHaveAnElementForEveryPosition) {
   for (const Masks masks : {Masks::kGrouped, Masks::kGroupedMask, Masks::kGroupedLengths}) {
     for (const int64_t stage : {1, 2}) {
@@ -342,7 +342,7 @@ TEST(GroupedCachesTest, OutputsMayHaveAnElementForEveryPosition) {
   }
 }
 
-// Unlike a mask, a bias may have anything behind the positions that there are.
+// Unlike a mask, a bias may hold anything after the real positions.
 TEST(GroupedCachesTest, ABiasIsAddedUpOverThePositionsThatThereAre) {
   Decoder m(Masks::kGrouped);
   DescribePort(m.graph()->add_input(), "bias", onnx::TensorProto::FLOAT,
@@ -389,7 +389,7 @@ TEST(GroupedCachesTest, TheRowsThatAreWrittenAreThoseOfTheRun) {
       Says(Fixed(m, 2).status(), {"GroupQueryAttention", "adds 2 positions to a cache, and a run adds 3"}));
 }
 
-// As decoders of texts and images are built without their embeddings: the first input is positions of three
+// Decoders of texts and images are built without their embeddings. Their first input is positions of three
 // kinds, [3, batch, rows].
 TEST(GroupedCachesTest, RowsOfARunStandBehindTheBatch) {
   Decoder m(Masks::kGroupedMask);

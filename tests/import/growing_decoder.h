@@ -148,7 +148,7 @@ struct Decoder : ModelMaker {
   void Join(Masks masks, int table, bool projected) {
     for (const char* part : {"key", "value"}) {
       const std::string name = part, now = name == "key" ? "now" : "x";
-      if (quantised.bytes) {  // `read` of them is what they say
+      if (quantised.bytes) {  // reading them by `read` gives their numbers
         Rounded(now, quantised.present, name + "_new");
         Set(Node("Concat", {"past_" + name, name + "_new_bytes"}, {"present_" + name}), "axis", {2});
         Node("DequantizeLinear", {"present_" + name, name + "_new_scale", name + "_new_zero"},

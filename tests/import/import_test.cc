@@ -54,7 +54,8 @@ TEST(Import, ErrorsNameTheNode) {
   EXPECT_STREQ(graph.status().source_node(), "MatMul \"MatMul_z\"");
 }
 
-// Casts of inputs at the end of a file, as converters to f16 put them, are found; nodes in a circle are not.
+// Nodes may be in any order, like the casts of inputs that converters to f16 put at the end. A cycle is an
+// error.
 TEST(Import, NodesMayStandInAnyOrderButACircle) {
   ModelMaker m;
   m.Input("x", {2});
@@ -312,7 +313,7 @@ TEST(Import, ABoundInputIsANumberFromNowOnAndDecidesBranches) {
   EXPECT_TRUE(Says(Import(m, options).status(), {"input \"x\" is i64 and cannot be 0.5"}));
 }
 
-// x W + x A B, where A and B are inputs of `rank` that the model has values of: as adapters come.
+// x W + x A B, where A and B, of rank `rank`, are inputs with default values in the model, as adapters are.
 ModelMaker AdaptedModel(int64_t rank) {
   ModelMaker m;
   m.Input("x", {1, 2});
@@ -336,7 +337,7 @@ TEST(Import, AnInputWithAValueIsAConstantUnlessTheOptionsSayWhatItIs) {
     std::map<std::string, ir::Dims> shapes;
     BoundValues bound;
     size_t inputs;
-    std::vector<double> gives;  // for 1, 1; of more inputs nothing
+    std::vector<double> gives;  // the result for 1, 1; empty if there are more inputs
   };
   const std::vector<Case> cases = {
       {0, {}, {}, {}, 1, {5, 7, 9}},

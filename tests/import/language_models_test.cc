@@ -1,4 +1,4 @@
-// Operators that exporters of language models emit, against the same written out by hand.
+// Operators that exporters of language models emit, compared with the same built from basic operators.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -91,7 +91,7 @@ TEST(CausalConvWithStateTest, GoesOnWhereTheLastRunEnded) {
   ExpectNear(out[1], {3, 4});
 }
 
-// channels_last with two axes of channels: [b, l, 2, 1].
+// channels_last with two channel axes: [b, l, 2, 1].
 TEST(CausalConvWithStateTest, ChannelsMayLieAlongSeveralAxes) {
   ModelMaker m;
   m.Input("x", {1, 2, 2, 1});
@@ -117,7 +117,7 @@ TEST(ExpertsTest, TheBestOnesShareATokenByTheirScores) {
   Set(node, "k", int64_t{2});
   Set(node, "normalize_routing_weights", int64_t{1});
   m.Output("y");
-  // Scores log 1, log 3 and nothing: a quarter of expert 0 and three of expert 1.
+  // Scores of log 1, log 3 and almost none give a quarter of expert 0 and three quarters of expert 1.
   const Numbers router = {0, std::log(3.0f), -50};
   const auto y = Evaluate(m, {Data(DType::kF32, {1, 1}, Numbers{2}), Data(DType::kF32, {1, 3}, router)})[0];
   ExpectNear(y, {0.25f * 2 + 0.75f * 40});
@@ -175,7 +175,7 @@ TEST(GatedRMSNormTest, NormalisesEachRunAndGatesIt) {
   }
 }
 
-// As of Qwen3.5: queries and keys have fewer heads than values.
+// As in Qwen3.5, queries and keys have fewer heads than values.
 TEST(LinearAttentionTest, KeysMayHaveFewerHeadsThanValues) {
   const auto run = [](bool repeated) {
     ModelMaker m;

@@ -24,8 +24,7 @@ void Inputs(ModelMaker& m, int64_t cache, int64_t keys, const Step& step) {
     m.Floats("added", {1, kHeads, 1, keys}, Random(static_cast<size_t>(kHeads * keys), 6));
 }
 
-// Of the rows [heads, length, size] of a cache, the first `count`; behind them, of a longer one, large
-// numbers.
+// The rows [heads, length, size] of a cache of which the first `held` are filled; the rest are large numbers.
 Numbers Cache(uint32_t seed, int64_t held, int64_t length) {
   Numbers cache;
   for (int64_t head = 0; head < kHeads; ++head) {

@@ -23,9 +23,9 @@ std::vector<uint8_t> Pack(const Codes& codes, int bits) {
   return bytes;
 }
 
-// One matrix [n, k] as CUTLASS's preprocessing leaves it, step by step.
+// Converts one matrix [n, k] like CUTLASS's preprocessing, step by step.
 Codes Prepacked(const Codes& rows, int n, int k, int bits, bool interleaved) {
-  // permute_B_rows: which rows of K lie together for one mma, by bits.
+  // permute_B_rows: the order of K's rows for one mma, by bits.
   const std::vector<int> map =
       bits == 8   ? std::vector<int>{0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15}
       : bits == 4 ? std::vector<int>{0, 1, 8,  9,  16, 17, 24, 25, 2, 3, 10, 11, 18, 19, 26, 27,
@@ -35,7 +35,7 @@ Codes Prepacked(const Codes& rows, int n, int k, int bits, bool interleaved) {
                                      4, 5, 12, 13, 20, 21, 28, 29, 36, 37, 44, 45, 52, 53, 60, 61,
                                      6, 7, 14, 15, 22, 23, 30, 31, 38, 39, 46, 47, 54, 55, 62, 63};
   const int tall = static_cast<int>(map.size());
-  Codes columns;  // subbyte_transpose: a row of K after another
+  Codes columns;  // subbyte_transpose: one row of K after another
   for (int i = 0; i < n; ++i) {
     for (int j = 0; j < k; ++j)
       columns.push_back(
@@ -115,7 +115,7 @@ TEST(MixedGemmOrderTest, MatMulNBitsSaysInWhichOrderItsWeightsLie) {
   ExpectNear(results[2], results[0]);
 }
 
-// Experts whose fc1 is [n, 64] and fc2 [64, n], silu between.
+// Experts with fc1 [n, 64], silu, and fc2 [64, n].
 ModelMaker Experts(int n, bool prepacked, int type, int64_t said) {
   ModelMaker m;
   m.Input("x", {2, 64}, type);
@@ -157,7 +157,7 @@ TEST(MixedGemmOrderTest, TheShapesOfExpertsTellTheirOrder) {
     ModelMaker m = Experts(128, true, onnx::TensorProto::FLOAT, said);
     ExpectNear(Evaluate(m, inputs)[0], expected);
   }
-  // Square ones of f16 may be either: the node must say.
+  // Square f16 weights may be in either order, so the node must say which.
   ModelMaker square = Experts(64, true, onnx::TensorProto::FLOAT16, -1);
   EXPECT_TRUE(Says(ImportModel(square.Make(), {}, nullptr).status(), {"QMoE", "weights_prepacked 0 or 1"}));
   ModelMaker plain = Experts(64, false, onnx::TensorProto::FLOAT, -1),

@@ -1,4 +1,4 @@
-// Types of few bits: the weights that stay packed, and the values after rounding.
+// Narrow types: which weights stay packed, and the values after rounding.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,8 @@ TEST(NarrowWeights, OddCountsAndSignsComeOutOfTheirBytes) {
   ExpectNear(Evaluate(m, {})[0], {-2, -16, 14});
 }
 
-// ONNX Runtime's quantiser writes these where the model's opset lacks the type, or with UseQDQContribOps.
+// ONNX Runtime's quantiser writes com.microsoft's operators if the model's opset lacks the type, or with
+// UseQDQContribOps.
 TEST(NarrowWeights, TheDomainOfContribsQuantisesAndDequantisesAsWell) {
   constexpr int kInt4 = 22;
   ModelMaker m(17);
@@ -75,7 +76,7 @@ TEST(Fp8Numbers, AreRoundedToTheNearest) {
   EXPECT_EQ(FloatToE5M2(INFINITY), 0x7c);
 }
 
-// NaN, and infinities of E5M2, are weights like others.
+// NaN and the infinities of E5M2 are kept in weights.
 TEST(NarrowWeights, OfFp8KeepWhatIsNoNumber) {
   for (const int type : {17, 19}) {
     ModelMaker m(21);
@@ -95,7 +96,7 @@ TEST(NarrowWeights, OfFp8KeepWhatIsNoNumber) {
   }
 }
 
-// The types that only weights have in a plan, of what a run computes.
+// Values of a run rounded to types that a plan has only for weights.
 struct NarrowRounding {
   int type;
   Numbers numbers, rounded;
@@ -105,7 +106,7 @@ void ExpectRounded(const NarrowRounding& c, const std::string& quantize, const s
   ModelMaker m(21);
   m.Input("x", {static_cast<int64_t>(c.numbers.size())});
   m.Floats("scale", {}, {2});
-  const bool tells = quantize == "QuantizeLinear";  // which type by a zero point
+  const bool tells = quantize == "QuantizeLinear";  // the zero point gives the type
   if (tells) Bytes(m, "zero", {}, std::string(1, '\0'), c.type);
   std::vector<std::string> inputs = {"x", "scale"};
   if (tells) inputs.push_back("zero");
@@ -163,8 +164,8 @@ TEST(NarrowNumbers, WithoutSaturationWhatIsTooLargeIsInfiniteOrNoNumber) {
   }
 }
 
-// 0x40 is 2, or, of FNUZ types, 1; 0x7f is a number of these alone, which packed weights do not have; 0x80 is
-// none of theirs.
+// 0x40 is 2, or 1 in the FNUZ types. 0x7f is a number only in these, so packed weights cannot hold it. 0x80
+// is their NaN.
 TEST(NarrowWeights, OfFp8StayPackedBehindACastAndInEveryType) {
   for (const auto& [type, code, number] :
        {std::tuple{17, '\x40', 2.0f}, std::tuple{18, '\x40', 1.0f}, std::tuple{19, '\x40', 2.0f},
@@ -202,7 +203,7 @@ TEST(NarrowWeights, OfDynamicQuantizeLstmStayPacked) {
     for (int64_t i = 0; i < count; ++i) text += static_cast<char>(i * step % 9 + 124 - (i % 2 * 8));
     return text;
   };
-  for (const bool packed : {true, false}) {  // the same numbers as inputs are computed with as they come
+  for (const bool packed : {true, false}) {  // as inputs, the same numbers are not packed
     ModelMaker m;
     m.Input("x", {2, 1, kInput});
     const std::string w = bytes(kInput * 4 * kHidden, 5), r = bytes(kHidden * 4 * kHidden, 7);
@@ -231,11 +232,11 @@ TEST(NarrowWeights, OfDynamicQuantizeLstmStayPacked) {
   }
 }
 
-// Two steps: the input of both at once, and the state between them, are multiplied in 8 bits.
+// Two steps: the inputs of both steps at once, and the state between them, are multiplied in 8 bits.
 TEST(DynamicQuantizeLstm, RoundsWhatItMultiplies) {
   constexpr int64_t kInput = 5, kHidden = 3, kBatch = 2, kWide = 4 * kHidden;
   constexpr float kScale = 0.02f;
-  const auto weight = [](int64_t rows, int64_t seed) {  // and the same turned and real
+  const auto weight = [](int64_t rows, int64_t seed) {  // also transposed, as real numbers
     std::pair<std::string, Numbers> both;
     for (int64_t i = 0; i < rows * kWide; ++i) both.first += static_cast<char>((i * seed) % 101 - 50);
     for (int64_t column = 0; column < kWide; ++column) {
@@ -274,7 +275,7 @@ TEST(DynamicQuantizeLstm, RoundsWhatItMultiplies) {
   }
 }
 
-// Blocks of FP4 with scales in FP8, of activations and of weights: the latter stay packed.
+// Activations and weights in blocks of FP4 with scales in FP8. The weights stay packed.
 TEST(NarrowNumbers, ScalesMayBeDequantisedThemselves) {
   ModelMaker m(23);
   m.Input("x", {1, 512});
@@ -304,7 +305,7 @@ TEST(NarrowNumbers, ScalesMayBeDequantisedThemselves) {
   EXPECT_TRUE(HasPacked(m));
 }
 
-// Powers of two, as a Cast rounds to them: what ONNX Runtime 1.32 gives.
+// A Cast to powers of two (E8M0) gives the results of ONNX Runtime 1.32.
 TEST(PowersOfTwo, AreRoundedToUpDownOrToTheNearest) {
   const float none = NAN, least = 0x1p-127f, most = 0x1p127f;
   const Numbers given = {0,         1,           1.1f,        1.5f,  1.6f,     2,   3,  0x1p-130f, least,
@@ -349,7 +350,7 @@ TEST(PowersOfTwo, AreRoundedToUpDownOrToTheNearest) {
   }
 }
 
-// Next to a power, where a logarithm rounds to it.
+// Numbers so close to a power that a logarithm would round to it.
 TEST(PowersOfTwo, AreExactNextToThem) {
   Numbers given, expected;
   for (int i = -126; i <= 127; ++i) {
@@ -368,7 +369,7 @@ TEST(PowersOfTwo, AreExactNextToThem) {
   EXPECT_EQ(Evaluate(m, {Data(DType::kF32, {count}, given)})[0], expected);
 }
 
-// Each of them from a file, by every way of reading it: 255 is NaN.
+// Every code, in each way in which a file can hold it. 255 is NaN.
 TEST(PowersOfTwo, AreReadFromTheirCodes) {
   ModelMaker m(25);
   Bytes(m, "powers", {2, 3}, std::string("\x00\x01\x7f\x80\xfe\xff", 6), 24);
@@ -379,7 +380,7 @@ TEST(PowersOfTwo, AreReadFromTheirCodes) {
   EXPECT_TRUE(std::isnan(y[5]));
 }
 
-// MXFP4: blocks of 32 with such scales, of what a run rounds and of a weight, which stays packed.
+// MXFP4: blocks of 32 with such scales, for values rounded in a run and for a weight, which stays packed.
 TEST(PowersOfTwo, ScaleBlocks) {
   ModelMaker m(25);
   m.Input("x", {1, 64});

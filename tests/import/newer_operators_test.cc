@@ -12,7 +12,7 @@ namespace {
 
 using Whole = std::vector<int64_t>;
 
-// What a model of one node gives for x and y, both i64.
+// The result of a model with one node for x and y, both i64.
 Whole Shifted(const Whole& x, const Whole& y, const std::string& direction) {
   ModelMaker m(28);
   for (const char* name : {"x", "y"})
@@ -101,7 +101,7 @@ TEST(BitCastTest, KnownNumbersAndWholeOnesKeepTheirBytes) {
       Says(ImportModel(m.Make(), {}, nullptr).status(), {"BitCast_bits", "f32 as i32", "export the model"}));
 }
 
-// As those of com.microsoft.
+// They have states like com.microsoft's operators.
 TEST(NewerOpsetsTest, HaveStatesOfTheirOwn) {
   ModelMaker m(27);
   m.Input("x", {1, 1, 2});

@@ -1,4 +1,4 @@
-// Options that change the meaning of com.microsoft's operators, against results worked out by hand.
+// Options that change the meaning of com.microsoft's operators, with results computed by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// A FusedGemm of x and 1, and behind it the activation.
+// A FusedGemm of x and 1, followed by the activation.
 Numbers Activated(const std::string& activation, const std::vector<std::pair<const char*, float>>& options,
                   const Numbers& x) {
   ModelMaker m;
@@ -38,7 +38,7 @@ TEST(FusedOperators, AnActivationTakesItsOwnNumbersByName) {
              {2 * std::log1p(std::exp(0.5f))});
 }
 
-// Softmax's own axis is 1 before opset 13; this operator's is the last.
+// ONNX's Softmax has axis 1 by default before opset 13; this operator always uses the last axis.
 TEST(QLinearSoftmaxTest, GoesAlongTheLastAxisInEveryOpset) {
   for (const int64_t opset : {int64_t{11}, int64_t{13}}) {
     ModelMaker m;
@@ -54,8 +54,8 @@ TEST(QLinearSoftmaxTest, GoesAlongTheLastAxisInEveryOpset) {
   }
 }
 
-// The range of values that are nowhere negative begins at 0: no kernel finds the minimum, and the zero point
-// is known. For other values each run finds both.
+// The range of values that cannot be negative begins at 0, so no kernel computes the minimum, and the zero
+// point is known. For other values each run computes both.
 TEST(DynamicQuantizeLinearTest, WhatIsNotNegativeHasAKnownZeroPoint) {
   for (const bool relu : {true, false}) {
     ModelMaker m;
@@ -85,7 +85,7 @@ TEST(DynamicQuantizeLinearTest, WhatIsNotNegativeHasAKnownZeroPoint) {
   }
 }
 
-// Keys that do not come from the operator's own past: nothing says where among them the queries stand.
+// Keys that do not come from the operator's own past: the queries' positions among them are unknown.
 void Cross(ModelMaker& m, int64_t queries) {
   m.Input("q", {1, queries, 1});
   m.Input("k", {1, 3, 1});
@@ -112,7 +112,7 @@ TEST(MultiHeadAttentionTest, QueriesThatStandAtNoKnownKeyAreRefused) {
                    {"MultiHeadAttention_y", "2 queries over 3 keys, 0 of them past", "attention_bias"}));
 }
 
-// [3b + 2]: lengths, then where queries and keys of each text begin.
+// [3b + 2]: the lengths, then the begin of each text's queries and keys.
 TEST(MultiHeadAttentionTest, LengthsComeWithWhereTextsBeginAsWell) {
   ModelMaker m;
   m.Input("x", {2, 3, 1});
@@ -162,7 +162,7 @@ TEST(GatherBlockQuantizedTest, ABlockMayBeLongerThanItsAxis) {
   ExpectNear(Evaluate(m, {Data(DType::kI64, {1}, std::vector<int64_t>{1})})[0], expected);
 }
 
-// More rows than the table has positions, and a scale that is the table's already.
+// There are more rows than positions in the table, and the scale is already in the table.
 TEST(RotaryEmbeddingTest, PackedBatchesAreTurnedLikeOthers) {
   ModelMaker m;
   m.Input("x", {1, 3, 2});
@@ -178,7 +178,7 @@ TEST(RotaryEmbeddingTest, PackedBatchesAreTurnedLikeOthers) {
              {1, 2, -4, 3, 5, 6});
 }
 
-// Of three angles, by positions 1, 2 and 3 in time, rows and columns of a table that says 10 * position.
+// Angles by three positions (time 1, row 2, column 3) from a table that holds 10 * position.
 TEST(RotaryEmbeddingTest, AnglesAreOfThreePositionsBySectionsOrByTurns) {
   const auto turned = [](const std::vector<int64_t>& sections, int64_t layout) {
     ModelMaker m;
@@ -226,12 +226,12 @@ TEST(RotaryEmbeddingTest, TablesWithoutAnglesAreRefused) {
   }
 }
 
-// Attention of opset 25 over keys of zeros: what each query gets is the mean of the values that it sees.
+// Attention of opset 25 over zero keys: each query gets the mean of the values that it sees.
 struct Window {
   int64_t queries = 4, keys = 6, past = 0;
   int64_t left = -1, right = -1, causal = 0;
-  int64_t real = 0;  // keys that are no padding; 0: not said
-  int mask = 0;      // of onnx::TensorProto, that drops key 2; 0: none
+  int64_t real = 0;  // number of keys that are not padding; 0: not given
+  int mask = 0;      // the type, of onnx::TensorProto, of a mask that drops key 2; 0: no mask
 };
 
 Numbers Means(const Window& w) {
@@ -272,7 +272,7 @@ TEST(AttentionTest, AWindowBoundsWhatAQuerySeesOnEitherSide) {
   ExpectNear(Means({.right = 0}), {0, 0.5f, 1, 1.5f});
   ExpectNear(Means({.left = INT64_MAX, .right = INT64_MAX}), {2.5f, 2.5f, 2.5f, 2.5f});
   ExpectNear(Means({.left = 1, .right = 3, .causal = 1}), {0, 0.5f, 1.5f, 2.5f});
-  // Queries may stand beyond the last key.
+  // Queries may come after the last key.
   ExpectNear(Means({.queries = 5, .keys = 2, .left = 3}), {0.5f, 0.5f, 0.5f, 0.5f, 1});
 }
 
@@ -286,7 +286,7 @@ TEST(AttentionTest, AWindowAndAMaskBothHold) {
   ExpectNear(Means({.left = 1, .right = 0, .mask = onnx::TensorProto::FLOAT}), {0, 0.5f, 1, 3});
 }
 
-// The types of 2 bits are opset 25's.
+// Opset 25 has types of 2 bits.
 TEST(NarrowWeights, OfTwoBitsComeFourInAByte) {
   constexpr int kUint2 = 25, kInt2 = 26;
   ModelMaker m(25);
@@ -302,7 +302,7 @@ TEST(NarrowWeights, OfTwoBitsComeFourInAByte) {
   ExpectNear(got[1], {0, 2, 4, 6, 4});
 }
 
-// As EfficientNet's last pooling, of as many rows as it has channels.
+// As in EfficientNet's last pooling, whose window has as many rows as there are channels.
 TEST(PoolingTest, AWindowLongerThanAllThereIsIsOneRoundedUp) {
   for (const bool up : {true, false}) {
     ModelMaker m;
@@ -322,7 +322,7 @@ TEST(PoolingTest, AWindowLongerThanAllThereIsIsOneRoundedUp) {
   }
 }
 
-// Beside auto_pad, pads say nothing, as in ONNX Runtime.
+// With auto_pad set, pads are ignored, as in ONNX Runtime.
 TEST(PoolingTest, PadsAreReadWhereAutoPadLeavesThemOpen) {
   for (const auto& [auto_pad, expected] :
        std::initializer_list<std::pair<const char*, Numbers>>{{"VALID", {2, 4}},
@@ -362,12 +362,11 @@ TEST(PoolingTest, WhatWasPooledGoesBackToItsPlaces) {
       Says(ImportModel(nothing.Make(), {}, nullptr).status(), {"MaxUnpool", "a result of shape [1, 1, 0]"}));
 }
 
-// Up to one element outside an image its edge continues; beyond that there is nothing.
+// Samples up to one element outside the image take its edge; beyond that they are 0.
 TEST(RoiAlignTest, SamplesFarOutsideAreZero) {
   ModelMaker m(16);
   m.Input("x", {1, 1, 2, 2});
-  m.Floats("regions", {2, 4},
-           {1, 0, 2, 1, 2, 0, 3, 1});  // of which the middles are (1.5, 0.5) and (2.5, 0.5)
+  m.Floats("regions", {2, 4}, {1, 0, 2, 1, 2, 0, 3, 1});  // the bins' centres are (1.5, 0.5) and (2.5, 0.5)
   m.Ints("batch", {0, 0});
   onnx::NodeProto* node = m.Node("RoiAlign", {"x", "regions", "batch"}, {"y"});
   Set(node, "sampling_ratio", int64_t{1});
@@ -376,8 +375,8 @@ TEST(RoiAlignTest, SamplesFarOutsideAreZero) {
   ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 1, 2, 2}, Numbers{1, 2, 3, 4})})[0], {3, 0});
 }
 
-// Bins of whole elements, which overlap if they do not divide the region evenly; nothing is outside of the
-// image.
+// Bins consist of whole elements, and overlap if they do not divide the region evenly. Outside the image
+// there are no elements.
 TEST(MaxRoiPoolTest, EachBinHasItsGreatestElement) {
   ModelMaker m;
   m.Input("x", {2, 1, 3, 4});

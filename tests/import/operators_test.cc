@@ -138,7 +138,7 @@ TEST(OperatorsTest, IgnoredTargetsDoNotCountInAMeanLoss) {
   EXPECT_EQ(Evaluate(*graph, {0, -2, -7, -7, -4, 0}), std::vector<double>{3});
 }
 
-// NaN changes one element, as infinity does, and no other.
+// NaN affects only one element, like infinity.
 TEST(OperatorsTest, TopKGivesEveryElementAPlaceOfItsOwn) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   for (const int64_t largest : {1, 0}) {
@@ -189,7 +189,7 @@ TEST(OperatorsTest, TopKOfLongRows) {
   }
 }
 
-// A place of the result sees every stride-th tap.
+// Each element of the result uses only every stride-th tap.
 TEST(OperatorsTest, TransposedConvolutionsMultiplyNoZeros) {
   constexpr int64_t kIn = 5;
   for (const int64_t kernel : {2, 3, 4, 7}) {

@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// 2 rows of 20 numbers of 4 bits in blocks of 16: number i of row n is (i + 3 n) % 16.
+// 2 rows of 20 4-bit numbers in blocks of 16: number i of row n is (i + 3 n) % 16.
 std::string PackedRows() {
   std::string bytes;
   for (int n = 0; n < 2; ++n) {
@@ -78,8 +78,8 @@ TEST(MatMulNBitsTest, SizesThatNoKernelReadsAreRefusedWithWhatIs) {
   }
 }
 
-// Which group a row has, where GPTQ has taken rows in another order: as many of each as a block has, or more
-// and fewer, or none. With 16 rows of weights they stay packed.
+// The group of each row, when GPTQ has reordered the rows. A group may have as many rows as a block, more,
+// fewer or none. With 16 rows, weights stay packed.
 TEST(MatMulNBitsTest, GroupsMayHaveAnyRows) {
   constexpr size_t kK = 64, kBlock = 16, kGroups = kK / kBlock;
   const std::vector<std::function<size_t(size_t)>> rules = {
@@ -171,7 +171,7 @@ TEST(GatherBlockQuantizedTest, RowsBeyondTheTableAreZeros) {
   }
 }
 
-// The constants of `elements` numbers that the outputs need.
+// The constants with `elements` elements that the outputs need.
 std::vector<const ir::Node*> ConstantsOf(const ir::Graph& graph, int64_t elements) {
   std::vector<ir::NodeId> reached;
   for (const auto& output : graph.outputs) reached.push_back(output.node);
@@ -188,12 +188,12 @@ std::vector<const ir::Node*> ConstantsOf(const ir::Graph& graph, int64_t element
   return found;
 }
 
-// A table of FP8 or FP4 has no zero points, and may have one scale for a whole axis. It is as large in the
-// plan as in the file.
+// A table of FP8 or FP4 has no zero points, and may have one scale for a whole axis. It has the same size in
+// the plan as in the file.
 TEST(GatherBlockQuantizedTest, TablesOfFewBitsStayAsTheyLie) {
   const struct {
     int type;
-    std::string bytes;  // 2 rows of 32 numbers: 1, and in the second row at first 1.5
+    std::string bytes;  // 2 rows of 32 numbers, all 1 except that the second row begins with 1.5
     Numbers first;
   } cases[] = {
       {onnx::TensorProto::FLOAT8E4M3FN,
@@ -244,7 +244,7 @@ TEST(GatherBlockQuantizedTest, ZeroPointsOfFp8AreRefused) {
   EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"zero points for a table of FP8 or FP4"}));
 }
 
-// Small weights were folded into i32, which no kernel for bytes reads.
+// Small weights were once folded to i32, which no kernel for bytes reads.
 TEST(MatMulIntegerTest, WeightsStayTheBytesThatTheyAre) {
   for (const char* op : {"MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul", "MatMulIntegerToFloat"}) {
     ModelMaker m;
@@ -272,7 +272,7 @@ TEST(MatMulIntegerTest, WeightsStayTheBytesThatTheyAre) {
   }
 }
 
-// 2 rows of 17 numbers, one after the other in blocks of 16: the first code of a byte is in its high bits.
+// 2 rows of 17 numbers, stored one after another in blocks of 16. A byte's first code is in its high bits.
 TEST(MatMulBnb4Test, CodesAreOfATypesTable) {
   for (const int64_t type : {0, 1}) {
     ModelMaker m;

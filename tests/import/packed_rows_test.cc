@@ -1,4 +1,4 @@
-// Rows of texts without their padding, against the same model with it.
+// Texts without their padding rows, compared with the same model with them.
 #include <gtest/gtest.h>
 
 #include "compiler/import/import.h"
@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kTextCount = 3, kRowCount = 4, kRowWidth = 8, kHeadCount = 2;
 
-// Of the texts, 2, 4 and 1 rows are real. A layer of attention and what stands around it, in rows that are
-// packed or not; `heads`: with queries, keys and values apart.
+// A layer of attention with the nodes around it, with packed rows or not. The texts have 2, 4 and 1 real
+// rows. `heads`: queries, keys and values are separate.
 ModelMaker Layer(bool packed, bool heads, bool biased) {
   ModelMaker m;
   m.Input("x", {kTextCount, kRowCount, kRowWidth});

@@ -1,5 +1,5 @@
-// The importer's promises for ports with bound values, types and sequences that plans lack, unknown opsets,
-// and random numbers.
+// The importer's promises for ports with bound values, for types and sequences that plans lack, for unknown
+// opsets, and for random numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -103,7 +103,7 @@ TEST(EmptySlices, AreCutAlongTheOtherAxesAsWell) {
   EXPECT_EQ(graph->node(graph->outputs[0].node).shape, Shape({2, 0}));
 }
 
-// One code a byte, or two: in and out again.
+// Ports with one or two codes a byte return the codes that went in.
 TEST(NarrowPorts, CodesComeOutAsTheyWentIn) {
   for (const int type : {17, 18, 19, 20, 24, 23, 21, 22, 25, 26}) {
     SCOPED_TRACE(type);
@@ -130,7 +130,7 @@ TEST(NarrowPorts, CodesComeOutAsTheyWentIn) {
     ASSERT_EQ((*out)[0]->dtype, x.dtype);
     for (size_t i = 0; i < codes.size(); ++i) {
       const double value = scalar::Load<double>(x.dtype, codes.data(), static_cast<int64_t>(i));
-      if (!std::isfinite(value)) continue;  // NaN has several codes, and infinity becomes the greatest number
+      if (!std::isfinite(value)) continue;  // NaN has several codes, and infinity becomes the largest number
       EXPECT_EQ((*out)[0]->bytes[i], codes[i]) << i;
     }
   }

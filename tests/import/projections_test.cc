@@ -1,5 +1,5 @@
-// Operators of com.microsoft that combine several matmuls of one input, that choose experts, and quantised
-// embeddings, against the operators that they are made of, or numbers worked out by hand.
+// Operators of com.microsoft that combine several matmuls of one input or choose experts, and quantised
+// embeddings. They are compared with the operators that they consist of, or with results computed by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kRows = 2, kIn = 32, kBlock = 16;
 
-// Numbers of 4 bits for `n` outputs, scales and a bias: "NAME_B", "NAME_s", "NAME_b".
+// Adds 4-bit weights for `n` outputs, scales and a bias: "NAME_B", "NAME_s", "NAME_b".
 std::vector<std::string> AddWeights(ModelMaker& m, const std::string& name, int64_t n, uint32_t seed) {
   std::string codes;
   for (int64_t i = 0; i < n * kIn / 2; ++i) codes += static_cast<char>(i * 37 + seed * 11);
@@ -59,7 +59,7 @@ void ExpectAlike(ModelMaker& fused, ModelMaker& pieces) {
   for (size_t i = 0; i < got.size(); ++i) ExpectNear(got[i], expected[i]);
 }
 
-// Parts of the adapter without numbers add nothing.
+// Parts of the adapter that have no weights add nothing.
 TEST(ProjectionsTest, AQuantisedAdapterIsTwoMatMulsBesideTheOne) {
   constexpr int64_t kOut = 5, kRank = 3;
   for (const std::string empty : {"", "down", "up"}) {
@@ -68,7 +68,7 @@ TEST(ProjectionsTest, AQuantisedAdapterIsTwoMatMulsBesideTheOne) {
     for (ModelMaker* m : {&fused, &pieces}) {
       AddInputs(*m);
       base = AddWeights(*m, "base", kOut, 3), down = AddWeights(*m, "down", kRank, 5);
-      std::string codes;  // of one block of 16, of which 3 count
+      std::string codes;  // one block of 16 codes, of which 3 are used
       for (int64_t i = 0; i < kOut * kBlock / 2; ++i) codes += static_cast<char>(i * 29);
       Bytes(*m, "up_B", {kOut, 1, kBlock / 2}, codes);
       m->Floats("up_s", {kOut, 1}, Random(kOut, 8));
@@ -157,10 +157,11 @@ TEST(ProjectionsTest, TheRoutersColumnsComeFirst) {
   m.Output("router"), m.Output("activated");
   const auto got = Evaluate(m, {Data(DType::kF32, {1, 2}, Numbers{1, -1})});
   ExpectNear(got[0], {-4, -4});
-  ExpectNear(got[1], {-4 / (1 + std::exp(2.0f)) * (-3 + 1)});  // the gate has no limit below
+  ExpectNear(got[1], {-4 / (1 + std::exp(2.0f)) * (-3 + 1)});  // the gate has no lower limit
 }
 
-// Six experts in three groups: the best two of a group add up, and two groups are open.
+// Six experts in three groups. A group's score is the sum of its best two experts, and the best two groups
+// are open.
 TEST(ProjectionsTest, GroupsOfExpertsAreChosenFirst) {
   const Numbers logits = {5, -9, 1, 2, 0.5f, 4};
   const auto open = [](float x) { return 1 / (1 + std::exp(-x)); };
@@ -186,7 +187,7 @@ TEST(ProjectionsTest, GroupsOfExpertsAreChosenFirst) {
       weights[5] -= 0.5f;
       ExpectNear(got[0], weights);
     } else {
-      // Groups have 0.993, 1.612 and 1.104: the first is closed, and of the others the last is third.
+      // The groups score 0.993, 1.612 and 1.104, so the first is closed.
       ExpectNear(got[0], {-7, -7, std::log(open(1)), std::log(open(2)), std::log(open(0.5f)), -7});
     }
   }

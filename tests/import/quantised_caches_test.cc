@@ -1,5 +1,5 @@
-// Caches of a fixed length in models with values rounded to 8 bits, as quantisers leave them: caches, scores,
-// weights. They give the results of growing caches at every number of cached positions.
+// Caches of a fixed length in models in which quantisers round caches, scores or weights to 8 bits. They give
+// the results of growing caches at every number of cached positions.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// What is cached changes when it is rounded to kCache's grid after kOther's, or beyond the range of kFiner.
+// Rounding by kCache after kOther changes values, and so does rounding by kFiner, whose range is too small.
 constexpr float kCache = 1.0f / 14, kOther = 1.0f / 12, kFiner = 1.0f / 16, kScores = 0.75f,
                 kWeights = 1.0f / 120;
 
@@ -72,13 +72,13 @@ TEST(QuantisedCachesTest, MeanWhatGrowingOnesDoWhereverNumbersAreRounded) {
   }
 }
 
-// Elements that no run has written may be anything: they are neither added nor multiplied.
+// Elements that no run has written may hold anything: they are neither added nor multiplied.
 TEST(QuantisedCachesTest, WhatHoldsNothingMayBeNoNumber) {
   for (const Quantised& quantised : {Quantised{.weights = kWeights}, Quantised{.scores = kScores}})
     ExpectSameRuns(Masks::kRanges, quantised, kNan);
 }
 
-// A row of a cache that is quantised as what becomes one is written once, and the cache stays in place.
+// If rows are quantised in the same way as the cache, a row is written once, and the cache stays in place.
 TEST(QuantisedCachesTest, AreWrittenInPlaceWhereRoundingAgainChangesNothing) {
   for (const float past : {0.0f, kCache, kOther}) {
     Decoder m(Masks::kRanges, true, 32, false, {.past = past, .present = kCache, .weights = kWeights});
@@ -93,7 +93,7 @@ TEST(QuantisedCachesTest, AreWrittenInPlaceWhereRoundingAgainChangesNothing) {
   }
 }
 
-// A sum over positions that counts those that hold nothing: each would add what 0 is moved by.
+// A sum over positions that would count empty positions: after the subtraction each adds -0.5.
 TEST(QuantisedCachesTest, SumsOfRoundedNumbersAreRefusedWithTheirNode) {
   Decoder m(Masks::kRanges, true, 32, false, {.scores = kScores, .weights = kWeights});
   m.Floats("half", {}, {0.5f});

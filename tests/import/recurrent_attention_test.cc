@@ -12,7 +12,8 @@ constexpr size_t kKey = 2, kValue = 3, kHeads = 2, kPositions = 3;
 
 float Sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
 
-// What positions [from, to) of packed rows do to `state` [heads, value, key], and what they read of it.
+// Applies positions [from, to) of packed rows to `state` [heads, value, key], and computes what they read
+// from it.
 struct Text {
   const Numbers &rows, &gate, &beta, &rates, &bias;
   Numbers y = {}, decays = {}, keys = {}, deltas = {};
@@ -62,7 +63,7 @@ TEST(GatedDeltaNetTest, TextsOfDifferentLengthsHaveStatesOfTheirOwn) {
                 beta = Random(kPositions * kHeads, 3), states = Random(2 * kState, 4),
                 rates = Random(kHeads, 5), bias = Random(kHeads, 6);
   for (const int32_t second : {1, 2}) {
-    for (const int32_t end : {3, 2}) {  // behind the last text there may be rows that are none
+    for (const int32_t end : {3, 2}) {  // rows may follow that belong to no text
       ModelMaker m;
       m.Input("rows", {kPositions, kColumns});
       m.Input("ends", {3}, onnx::TensorProto::INT32);
@@ -157,10 +158,8 @@ TEST(GatedDeltaNetTest, WhatDoesNotFitIsRefused) {
   }
 }
 
-// Blocks of 2: a query sees its own block, or by the second layout all blocks. Position 3 is the second of
-// its block, so that the first is a window of 2.
-// A window holds what runs of the first positions alone leave behind, and zeros where there are too few; the
-// last of the one that comes in is where a run begins.
+// The window holds the states after each of the last positions, and zeros if there are fewer. A run begins
+// with the last state of the window that it gets.
 TEST(StateWindowTest, HoldsTheStatesOfTheLastPositions) {
   constexpr int64_t kRows = 3, kSize = 4, kWindow = 4;
   const Numbers q = Random(kRows * kSize, 1), k = Random(kRows * kSize, 2), v = Random(kRows * kSize, 3),
@@ -187,7 +186,7 @@ TEST(StateWindowTest, HoldsTheStatesOfTheLastPositions) {
       onnx::NodeProto* node = nullptr;
       ir::Values values;
       if (convolves) {
-        m.Input("x", {1, rows, 2, kSize / 2});  // channels of two axes
+        m.Input("x", {1, rows, 2, kSize / 2});  // two channel axes
         m.Floats("w", {kSize, 1, 3}, Random(kSize * 3, 7));
         std::vector<int64_t> dims = held(2);
         std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
@@ -239,6 +238,8 @@ TEST(StateWindowTest, HoldsTheStatesOfTheLastPositions) {
   EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"state_window 9", "from 0 to 8"}));
 }
 
+// Blocks of 2: by one layout a query sees its own block, by another all blocks. Position 3 is the second of
+// its block, so the first layout is a window of 2.
 TEST(SparseAttentionTest, QueriesSeeTheBlocksOfTheirLayout) {
   constexpr int64_t kCache = 6, kSize = 8;
   const Numbers q = Random(2 * kSize, 1), row = Random(kSize, 2), cache = Random(kCache * kSize, 3);

@@ -1,4 +1,4 @@
-// Attention of com.microsoft that rotates queries and keys itself (do_rotary), against RotaryEmbedding
+// Attention of com.microsoft that rotates queries and keys itself (do_rotary), compared with RotaryEmbedding
 // between the matmul and attention.
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ void Inputs(ModelMaker& m, const Turned& t) {
   m.Floats("b", {3 * kWidth}, Random(3 * kWidth, 5));
 }
 
-// The operator itself.
+// Adds the operator itself.
 void One(ModelMaker& m, const Turned& t) {
   Inputs(m, t);
   if (t.past > 0) m.Input("past", {2, kBatch, kHeads, t.shared ? kMost : t.past, kSize});
@@ -40,7 +40,7 @@ void One(ModelMaker& m, const Turned& t) {
   m.Output("present");
 }
 
-// Written out, over a past of its own length in halves.
+// Adds the same as separate operators, over a growing past split into keys and values.
 void Pieces(ModelMaker& m, const Turned& t) {
   Inputs(m, t);
   std::vector<float> cosines, sines;
@@ -81,7 +81,7 @@ void Pieces(ModelMaker& m, const Turned& t) {
   for (const char* name : {"y", "present_k", "present_v"}) m.Output(name);
 }
 
-// One half of a past: rows of `held` positions in room for `length`, large numbers behind them.
+// One half of a past: `held` filled positions of `length`, followed by large numbers.
 Numbers Half(uint32_t seed, int64_t held, int64_t length) {
   Numbers half;
   for (uint32_t i = 0; i < kBatch * kHeads; ++i) {
@@ -184,7 +184,7 @@ TEST(RotaryAttentionTest, RowsOfAFixedCacheStandWhereItEnds) {
         std::memcpy(&number, value->bytes.data() + 4 * i, 4);
         return number;
       };
-      const int64_t line = (past + rows) * kSize;  // the new rows of keys and values, turned
+      const int64_t line = (past + rows) * kSize;  // the new rows of rotated keys, and of values
       for (int64_t i = 0; i < 2 * kBatch * kHeads * line; ++i) {
         ASSERT_NEAR(of((*got)[1], i / line * kMost * kSize + i % line), of((*expected)[1], i), 1e-5)
             << "past " << past;

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kHeads = 2, kQueries = 3, kKeys = 4, kSize = 8;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Of heads that share their keys: [heads, queries, keys].
+// The scores of heads that share their keys: [heads, queries, keys].
 Numbers Products(const Numbers& q, const Numbers& k, int64_t keys) {
   Numbers x;
   for (int64_t row = 0; row < kHeads * kQueries; ++row) {
@@ -48,7 +48,7 @@ void ExpectSame(const Numbers& got, const Numbers& expected) {
   }
 }
 
-// Keys that the second query does not see, and all of the first: it gives weights of 0.
+// Which keys each query sees. The first query sees none, so its weights are 0.
 const std::vector<uint8_t> kSeen = {0, 0, 0, 0, 1, 0, 1, 0, 1, 1, 1, 1};
 
 TEST(ScoresTest, AttentionShowsThemAtEveryStage) {
@@ -90,7 +90,7 @@ TEST(ScoresTest, AnotherStageIsRefused) {
   EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"qk_matmul_output_mode of 4", "0 to 3"}));
 }
 
-// A window of two: scores that are not seen are 0 there.
+// With a window of two, scores outside it are 0.
 TEST(ScoresTest, GroupQueryAttentionShowsThoseThatAreSeen) {
   const Numbers packed = Random(kQueries * (kHeads + 2) * kSize, 4);
   Numbers q(static_cast<size_t>(kHeads * kQueries * kSize)), k(static_cast<size_t>(kQueries * kSize));
@@ -125,8 +125,8 @@ TEST(ScoresTest, GroupQueryAttentionShowsThoseThatAreSeen) {
   }
 }
 
-// A cache of 6 positions of which 4 are there afterwards: as many columns as the model says, or all and
-// zeros.
+// A cache of 6 positions, of which 4 are filled after the run. The output has the model's number of columns,
+// or all columns, with zeros.
 TEST(ScoresTest, GroupQueryAttentionShowsThoseOfThePositionsThatThereAre) {
   constexpr int64_t kCache = 6, kThere = 4;
   const Numbers q = Random(kHeads * kSize, 8), rows = Random(kCache * kSize, 9);

@@ -1,4 +1,5 @@
-// Sizes that depend on data, as names that are followed through the graph (compiler/import/sizes_of_data.h).
+// Sizes that depend on data, which import follows through the graph by name
+// (compiler/import/sizes_of_data.h).
 #include <optional>
 
 #include "tests/import/imported.h"
@@ -14,7 +15,7 @@ ImportOptions Bounds(const std::map<std::string, int64_t>& bounds) {
   return options;
 }
 
-// All outputs for inputs in order; nothing where the run is a fault.
+// All outputs for the inputs in order; nullopt if the run has a fault.
 std::optional<std::vector<Doubles>> RunOf(const ir::Graph& graph, const std::vector<Doubles>& inputs) {
   ir::Values values;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -41,7 +42,7 @@ std::vector<std::string> Outputs(const ir::Graph& graph) {
   return names;
 }
 
-// A row, repeated as often as `times` says; its rows' mean and their softmax from row to row.
+// A row repeated `times` times, with the mean over the rows and the softmax across rows.
 ModelMaker Repeated() {
   ModelMaker m;
   m.Input("x", {1, 2});
@@ -127,7 +128,7 @@ TEST(SizesOfData, SlicesAreCutAlongSeveralAxes) {
   EXPECT_EQ((*out)[0], (Doubles{9, 11, 5, 7, 0, 0}));
 }
 
-// By numpy's rule, as the reference evaluator has it: half pixels, edges repeated.
+// Compared with the reference evaluator: half pixels, repeated edges.
 TEST(SizesOfData, PicturesAreResizedToSizesOfARun) {
   ModelMaker m;
   m.Input("x", {1, 2});
@@ -150,7 +151,7 @@ TEST(SizesOfData, PicturesAreResizedToSizesOfARun) {
   EXPECT_EQ((*out)[1], Doubles{4});
 }
 
-// A number is the same length wherever it is read, so that values of that length can be joined.
+// Two lengths from the same number are equal, so values with these lengths can be combined.
 TEST(SizesOfData, OneNumberIsOneLength) {
   ModelMaker m;
   m.Input("x", {1});

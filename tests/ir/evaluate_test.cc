@@ -66,7 +66,7 @@ TEST(EvaluateTest, ReductionsAndArgs) {
   EXPECT_EQ(Eval(g, b.Mean(x, {0, 1}, false), in), (std::vector<double>{0.5}));
 }
 
-// Integer overflow wraps, as in kernels; the sanitizers report overflow that does not.
+// Integer overflow wraps, as in kernels. The sanitizers report signed overflow in the evaluator itself.
 TEST(EvaluateTest, MatMulOfWholeNumbersWraps) {
   Graph g;
   Builder b(&g);

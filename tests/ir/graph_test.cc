@@ -82,7 +82,7 @@ TEST(GraphTest, ControlEdgesOrderAndCyclesAreSeen) {
   EXPECT_TRUE(g.Reaches(q, p));
   g.node(q).strong_after = {p};
   EXPECT_TRUE(g.TopologicalOrder().empty());
-  g.Compact();  // leaves a cycle for Validate to name
+  g.Compact();  // keeps the cycle, which Validate names
   EXPECT_EQ(g.size(), 3);
   EXPECT_EQ(Validate(g), "the graph has a cycle");
 }
@@ -97,7 +97,7 @@ TEST(GraphTest, CanReplaceRefusesACycle) {
   EXPECT_TRUE(g.CanReplace(a, same) == !g.Reaches(same, a));
 }
 
-// Changes between Try and TakeBack leave no trace: neither in the text nor in the lists of readers.
+// Changes between Try and TakeBack leave no trace in the text or in the lists of readers.
 TEST(GraphTest, ChangesOnTrialAreTakenBack) {
   Graph g;
   Builder b(&g);
@@ -118,7 +118,7 @@ TEST(GraphTest, ChangesOnTrialAreTakenBack) {
     g.SetInput(d, 0, made);
     g.RunAfter(made, e);
     g.SetOutput(1, made);
-    EXPECT_FALSE(g.Acyclic());  // `made` took over that e comes after it
+    EXPECT_FALSE(g.Acyclic());  // `made` inherited the edge to e
     EXPECT_GT(g.RemoveUnused({a}), 0);
     EXPECT_NE(Dump(g), before);
     EXPECT_TRUE(g.UsersOf(c).empty());
@@ -137,12 +137,12 @@ TEST(GraphTest, ChangesOnTrialAreTakenBack) {
   NodeId kept = b.Unary(TapeOp::kAbs, x);
   g.Replace(c, kept);
   g.Keep();
-  g.TakeBack();  // nothing is on trial
+  g.TakeBack();  // has no effect outside a trial
   EXPECT_TRUE(g.node(c).dead);
   EXPECT_TRUE(g.Reaches(kept, e));
 }
 
-// Reaches answers as a walk over all edges does, while edges are added and nodes replaced.
+// Reaches() agrees with a walk over all edges while edges are added and nodes replaced.
 TEST(GraphTest, ReachesIsThatOfTheEdges) {
   uint32_t state = 7;
   const auto random = [&](NodeId n) {

@@ -126,7 +126,7 @@ TEST(SizeTest, BoundsDecideAtOnce) {
   EXPECT_EQ(Max(total, 2), total);
   EXPECT_EQ(Max(total, 0), total);
   EXPECT_FALSE(Min(total, 31) == total);
-  // The last five of all, and how many those are.
+  // The first of the last five elements, and the number of these.
   const Size first = Max(total - 5, 0), count = total - first;
   EXPECT_EQ(count, Min(total, 5));
   EXPECT_EQ(count.least(), 2);
@@ -140,7 +140,7 @@ TEST(SizeTest, WhatIsUnknownStaysSoAndKeepsItsExtent) {
   EXPECT_TRUE((unknown + total).unknown());
   EXPECT_EQ((unknown + total).extent(), 38);
   EXPECT_FALSE(unknown == unknown);
-  EXPECT_TRUE(FloorDiv(total, past).unknown());  // perhaps by 0
+  EXPECT_TRUE(FloorDiv(total, past).unknown());  // the divisor may be 0
   Size grown = total;
   for (int i = 0; i < 30; ++i) grown = Min(grown * grown, past + i);
   EXPECT_TRUE(grown.unknown());

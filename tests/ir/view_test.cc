@@ -1,4 +1,4 @@
-// Views against explicit index arithmetic: random chains of movements, every element compared.
+// Compares views with explicit index arithmetic: random chains of movements, every element.
 #include "compiler/ir/view.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace rondo::ir {
 namespace {
 
-// The same movements on a plain array of storage elements: what a View claims without storing it.
+// The same movements on an array of storage indices, which a View represents without storing it.
 struct Explicit {
   Shape shape;
   std::vector<int64_t> elements;
@@ -24,7 +24,7 @@ int64_t Pick(Rng& rng, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(rng);
 }
 
-// f(index of the new tensor) gives the index of the old one.
+// `f` maps an index of the new tensor to an index of the old one.
 template <typename F>
 Explicit Moved(const Explicit& from, const Shape& shape, F f) {
   Explicit out{shape, {}};
@@ -158,7 +158,7 @@ TEST(ViewTest, RandomChainsShowWhatTheMovementsSay) {
     affine += view.affine();
     refined += RefineLoops(view, &nest);
   }
-  // Most chains are plain strides, and splitting loops makes nearly all the others so.
+  // Most chains are plain strides; splitting loops makes nearly all others plain strides too.
   EXPECT_GT(affine, total * 6 / 10);
   EXPECT_GT(refined, total * 8 / 10);
 }
@@ -233,7 +233,7 @@ TEST(ViewTest, AnAxisIsFoundWhereAllItsPlacesAreShownInOrder) {
   EXPECT_EQ(AxisThrough(dense, base, 2), 2);
   const int perm[] = {0, 2, 3, 1};
   EXPECT_EQ(AxisThrough(Transpose(dense, perm), base, 2), 1);
-  // Each head twice, as one dim.
+  // Each head twice, merged into one dim.
   const View repeated = Expand(Reshape(dense, {2, 3, 1, 7, 4}), {2, 3, 2, 7, 4});
   EXPECT_EQ(AxisThrough(Reshape(repeated, {2, 6, 7, 4}), base, 2), 2);
   EXPECT_EQ(AxisThrough(Reshape(dense, {6, 28}), base, 2), -1);

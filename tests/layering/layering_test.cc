@@ -1,4 +1,4 @@
-// The layers: every #include of the tree against the table of the design.
+// Checks every #include of the tree against the table of layers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ const std::vector<Row> kTable = {
     {"formats/tensor/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},
     {"compiler/codegen/cuda/device/",
      {"compiler/codegen/cuda/device/", "formats/machine_code/kernel_params.h"},
-     {""}},  // no library at all
+     {""}},  // may include no library
     {"compiler/", {"core/", "formats/", "compiler/"}, {"CLI/", "gtest/", "benchmark/"}},
     {"runtime/testing/", {"runtime/"}, {"google/", "CLI/", "nlohmann/", "benchmark/"}},
     {"runtime/", {"core/", "formats/plan/", "runtime/"}, kHeavy},
@@ -52,7 +52,7 @@ struct Include {
   bool quoted = false;
 };
 
-// The includes of one file's text; comments that hold an #include at the start of a line count as well.
+// The includes of one file's text. An #include at the start of a line in a comment counts too.
 std::vector<Include> IncludesOf(std::istream& text) {
   static const std::regex kPattern(R"re(^\s*#\s*include\s*(["<])([^">]+)[">])re");
   std::vector<Include> found;
@@ -68,7 +68,7 @@ bool StartsWithOneOf(const std::string& text, const std::vector<std::string>& pr
                      [&](const std::string& prefix) { return text.rfind(prefix, 0) == 0; });
 }
 
-// Why `file` (relative to the root) may not include `include`; empty if it may.
+// The reason why `file` (relative to the root) may not include `include`; empty if it may.
 std::string Refusal(const std::string& file, const Include& include) {
   for (const Row& row : kTable) {
     if (file.rfind(row.folder, 0) != 0) continue;

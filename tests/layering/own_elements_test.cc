@@ -35,8 +35,7 @@ std::vector<std::string> Arguments(const std::string& text, size_t open) {
 
 bool IsOfName(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// The container whose member's point or arrow ends at `end`: "a.list", "p->list"; "" of anything else than
-// names.
+// The container before a "." or "->" that ends at `end`: "a.list", "p->list"; "" if it is not just names.
 std::string ContainerBefore(const std::string& text, size_t end) {
   size_t at = end;
   while (at > 0 &&
@@ -46,7 +45,7 @@ std::string ContainerBefore(const std::string& text, size_t end) {
   return name.empty() || !IsOfName(name[0]) ? "" : name;
 }
 
-// Whether `argument` is an element or a place of `container`.
+// Whether `argument` is an element or an iterator of `container`.
 bool IsElementOf(const std::string& argument, const std::string& container) {
   std::string_view rest = argument;
   for (const std::string_view before : {"std::make_move_iterator(", "&", "*"}) {
@@ -63,7 +62,7 @@ bool IsElementOf(const std::string& argument, const std::string& container) {
   return rest.starts_with("[");
 }
 
-// Calls of `text` that give a container its own elements, as text.
+// The calls in `text` that give a container its own elements.
 std::vector<std::string> GivenToThemselves(const std::string& text) {
   std::vector<std::string> found;
   for (const std::string call : {"assign(", "append(", "insert("}) {
@@ -74,7 +73,8 @@ std::vector<std::string> GivenToThemselves(const std::string& text) {
       const std::string container = point == 0 ? "" : ContainerBefore(text, at - point);
       if (container.empty()) continue;
       const std::vector<std::string> arguments = Arguments(text, at + call.size() - 1);
-      // Where to insert is a place of its own; one element is copied before anything moves.
+      // The position of an insert may be the container's own iterator, and a single element is copied before
+      // anything moves.
       const bool inserts = call == "insert(";
       for (size_t i = inserts ? 1 : 0; i < arguments.size() && (!inserts || arguments.size() > 2); ++i) {
         if (!IsElementOf(arguments[i], container)) continue;

@@ -1,4 +1,4 @@
-// No code is written twice: no ten consecutive lines of code stand in two places.
+// No code is written twice: no ten consecutive lines of code occur in two places.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -19,8 +19,8 @@ struct Line {
   int number = 0;
 };
 
-// What says something: not comments, preprocessor lines, lone punctuation, and declarations of overrides,
-// which their interface dictates.
+// The lines that count: not comments, preprocessor lines, lone punctuation, or declarations of overrides,
+// which the interface dictates.
 std::vector<Line> Code(std::istream& file) {
   std::vector<Line> code;
   std::string text;
@@ -36,9 +36,9 @@ std::vector<Line> Code(std::istream& file) {
   return code;
 }
 
-// Where `most` + 1 equal lines in a row stand again, a sentence each.
+// A sentence for each place where `most` + 1 consecutive lines occur again.
 std::vector<std::string> Repeats(const std::map<std::string, std::vector<Line>>& files, size_t most) {
-  std::map<std::string, std::string> seen;  // the lines of a run: where it was met first
+  std::map<std::string, std::string> seen;  // joined lines: the place of their first occurrence
   std::vector<std::string> repeats;
   for (const auto& [name, lines] : files) {
     for (size_t first = 0; first + most < lines.size(); ++first) {

@@ -1,5 +1,5 @@
-// Programs on several streams whose values reuse one another's memory: the places of all values, and the
-// arena's lower bound, against explicit definitions.
+// Programs on several streams whose values reuse each other's memory. The offsets of all values and the
+// arena's lower bound are compared with explicit definitions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace rondo {
 namespace {
 
-// Sums on up to three streams. An output may be computed in a donated input that its op reads, and a
-// temporary in what its op reads.
+// Random sums on up to three streams. An op may compute an output in a donated input that it reads, and a
+// temporary in any operand.
 HandMade RandomProgram(uint64_t seed) {
   Numbers numbers(seed);
   HandMade made;
@@ -29,7 +29,8 @@ HandMade RandomProgram(uint64_t seed) {
     const int64_t elements = int64_t{16} << numbers.Below(2);
     const bool output = i % 3 == 2;
     const int next = output ? made.Output("y" + std::to_string(i), elements) : made.Temporary(elements);
-    const size_t among = output && numbers.Below(2) == 0 ? 3 : known.size();  // an input, or any
+    const size_t among =
+        output && numbers.Below(2) == 0 ? 3 : known.size();  // among the inputs, or among all values
     const int from = known[static_cast<size_t>(numbers.Below(static_cast<int64_t>(among)))];
     made.Sum({from}, next);
     program.ops.back().stream = static_cast<uint32_t>(numbers.Below(streams));
@@ -58,7 +59,7 @@ std::vector<std::vector<bool>> Complete(const LoweredProgram& program) {
   return before;
 }
 
-// What lies in one place of memory, from the first use of any of it to the last.
+// Values that share one place in memory, from the first use of any of them to the last.
 struct Place {
   bool from_the_start = false, to_the_end = false;
   std::vector<size_t> users;  // ops
@@ -88,7 +89,7 @@ std::vector<Place> Places(const LoweredProgram& program, const MemoryPlan& plan)
   return places;
 }
 
-// Whether `a` is needed no more when `b` begins to be. An input that no op reads is in use when the first op
+// Whether all uses of `a` end before `b` begins. An input that no op reads is in use when the first op
 // begins.
 bool Over(const Place& a, const Place& b, const std::vector<std::vector<bool>>& before) {
   if (a.to_the_end || b.from_the_start) return false;
@@ -101,7 +102,7 @@ bool Over(const Place& a, const Place& b, const std::vector<std::vector<bool>>& 
   return true;
 }
 
-// The most bytes of places of which no two are ordered, by trying all sets.
+// The largest number of bytes in places of which no two are ordered, by trying all sets.
 int64_t MostAtOnce(const std::vector<Place>& places, const std::vector<std::vector<bool>>& before) {
   std::vector<uint32_t> beside(places.size(), 0);
   for (size_t a = 0; a < places.size(); ++a) {
@@ -171,7 +172,7 @@ TEST(MergedLives, AnOutputInADonatedInputStaysToTheEnd) {
   const MemoryPlan plan = PlanMemory(made.program());
   EXPECT_EQ(plan.takes_over[static_cast<size_t>(y)], x);
   EXPECT_EQ(plan.lower_bound,
-            4 * 64);  // x with y, z, and a, of twice the size; then b and w instead of z and a
+            4 * 64);  // x with y (1), z (1) and a (2); later b and w replace z and a
   EXPECT_EQ(plan.arena_bytes, plan.lower_bound);
   for (int v : {a, b}) EXPECT_NE(plan.offsets[static_cast<size_t>(v)], plan.offsets[static_cast<size_t>(y)]);
 }

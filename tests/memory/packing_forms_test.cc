@@ -1,4 +1,4 @@
-// Reasons to refuse a solution, the format of problems, and problems too large for all pairs.
+// Reasons to refuse a solution, the format of problems, and problems too large to list all pairs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ TEST(CheckPacking, SaysWhatIsWrongWithWhichBuffers) {
     std::vector<std::vector<int>> conflicts;
     const char* says;
   };
-  // left lives until 4, right from 3, later from 5 on; dead and empty have no place.
+  // left lives until 4, right from 3, later from 5 on; dead and empty need no place.
   const std::vector<PackingBuffer> buffers = {
       {"left", 0, 4, 24}, {"right", 3, 5, 16}, {"dead", 4, 4, 8}, {"later", 5, 9, 8}, {"empty", 0, 9, 0}};
   const std::vector<std::vector<int>> named = {{1, 3}, {0}, {}, {0}, {}};
@@ -97,7 +97,7 @@ TEST(PackingCsv, HoldsNumbersUpToTwoToThe46) {
   }
 }
 
-// More than three million pairs live at once: they are placed in the order of time.
+// With more than three million pairs alive together, buffers are placed in the order of time.
 constexpr int64_t kMany = 2600;
 
 TEST(PackingInTime, OneAfterAnotherTakesTheRoomOfTheOneBefore) {
@@ -114,11 +114,11 @@ TEST(PackingInTime, OneAfterAnotherTakesTheRoomOfTheOneBefore) {
   EXPECT_EQ(CheckPacking(problem, solution), "");
   EXPECT_EQ(solution.height, sum);
   EXPECT_EQ(solution.lower_bound, sum);
-  EXPECT_EQ(solution.rounds, 2);  // forwards and backwards
+  EXPECT_EQ(solution.rounds, 2);  // one forwards and one backwards
   EXPECT_EQ(solution.nodes, 0);
 }
 
-// One pile grows with time and one shrinks: one is placed without a gap forwards, the other backwards.
+// A stack that grows with time is placed without a gap forwards, and one that shrinks backwards.
 TEST(PackingInTime, ForwardsOrBackwardsWhicheverIsLower) {
   for (bool backwards : {false, true}) {
     PackingProblem problem;
@@ -135,7 +135,7 @@ TEST(PackingInTime, ForwardsOrBackwardsWhicheverIsLower) {
   }
 }
 
-// Room that is given back is one stretch again, and the stretch that is filled best is taken.
+// Freed ranges merge, and the best-fitting range is used.
 TEST(PackingInTime, UsesRoomAgain) {
   Numbers numbers(3);
   PackingProblem problem;
@@ -146,7 +146,7 @@ TEST(PackingInTime, UsesRoomAgain) {
   }
   const PackingSolution solution = Pack(problem);
   EXPECT_EQ(CheckPacking(problem, solution), "");
-  EXPECT_LE(solution.height, 2'005'079);  // the order of time alone does not reach the bound
+  EXPECT_LE(solution.height, 2'005'079);  // placing only in the order of time does not reach the bound
   EXPECT_GE(solution.height, solution.lower_bound);
 }
 

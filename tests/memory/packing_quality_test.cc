@@ -1,4 +1,4 @@
-// The height of packings that a given amount of work finds, and problems that list their conflicts one by
+// The height of packings found with a given amount of work, and problems that list their conflicts one by
 // one.
 #include <gtest/gtest.h>
 
@@ -24,8 +24,8 @@ PackingProblem Read(const std::string& name) {
   return problem.ok() ? *std::move(problem) : PackingProblem{};
 }
 
-// MiniMalloc's benchmarks (tests/data/README.md): each fits into 1 MiB. The work is a fifth more than the
-// search needs: to need more is a loss.
+// MiniMalloc's benchmarks (tests/data/README.md); each fits into 1 MiB. The work is a fifth more than the
+// search needs now, so a worse search fails.
 struct Benchmark {
   const char* name;
   int64_t work;
@@ -50,7 +50,7 @@ TEST(PackingQuality, TheExactSearchNeedsNoMoreWorkForBenchmarks) {
   }
 }
 
-// Orders alone, as where conflicts are named.
+// Placement orders without the exact search, as for problems that list their conflicts.
 TEST(PackingQuality, OrdersGetNoWorse) {
   struct Case {
     const char* name;
@@ -85,7 +85,7 @@ PackingProblem Random(uint64_t seed, int count) {
   return problem;
 }
 
-// By the sum over many problems, a small loss of the search shows.
+// The sum over many problems shows even a small loss.
 TEST(PackingQuality, OfManyProblemsTheSumOfHeightsGetsNoLarger) {
   int64_t first = 0, orders = 0, search = 0, bound = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {
@@ -107,14 +107,14 @@ TEST(PackingQuality, OfManyProblemsTheSumOfHeightsGetsNoLarger) {
   EXPECT_EQ(bound, 513'291);
 }
 
-// The least height of buffers whose conflicts are named, by placing them in every order.
+// The least height for buffers with listed conflicts, by placing them in every order.
 int64_t LeastHeight(const PackingProblem& problem) {
   const size_t count = problem.buffers.size();
   std::vector<int> order(count);
   for (size_t i = 0; i < count; ++i) order[i] = static_cast<int>(i);
   int64_t least = INT64_MAX;
   do {
-    // As low as a step onto what was placed before allows: in some order that is the least packing.
+    // Places each as low as the earlier ones allow. For some order that gives the lowest packing.
     std::vector<int64_t> at(count, -1);
     int64_t height = 0;
     for (int b : order) {
@@ -150,7 +150,7 @@ TEST(NamedConflicts, TwoBuffersLieApartOrTogether) {
       EXPECT_EQ(CheckPacking(problem, solution), "");
       const int64_t sum = alignment == 1 ? 160 : 192, more = alignment == 1 ? 100 : 128;
       EXPECT_EQ(solution.height, conflict ? sum : more);
-      EXPECT_EQ(solution.lower_bound, more);  // of the lifetimes
+      EXPECT_EQ(solution.lower_bound, more);  // the bound by lifetimes
       EXPECT_EQ(solution.nodes, 0);           // the exact search needs lifetimes
     }
   }

@@ -1,4 +1,4 @@
-// The packing of buffers: data in, data out.
+// The packing of buffers, as data in and data out.
 #include "compiler/memory/packing.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(Packing, NeverLetsLiveBuffersOverlap) {
     options.work = 200'000;
     const PackingSolution solution = Pack(problem, options);
     EXPECT_EQ(CheckPacking(problem, solution), "") << "seed " << seed;
-    // Brute force, by bytes of one time after the other.
+    // Checks by brute force: marks the bytes in use at each time.
     for (int64_t time = 0; time < 70; ++time) {
       std::vector<bool> taken(static_cast<size_t>(solution.height), false);
       for (size_t i = 0; i < problem.buffers.size(); ++i) {
@@ -83,8 +83,8 @@ TEST(Packing, NeverLetsLiveBuffersOverlap) {
   }
 }
 
-// A box of `times` x `bytes` cut into `count` pieces: they can be packed without any gap. With `slack`, some
-// pieces are then made shorter or smaller, or left out: they still fit.
+// A box of `times` x `bytes` cut into `count` pieces, which can be packed without a gap. With `slack`, some
+// pieces are then shortened, shrunk or left out; the rest still fits.
 PackingProblem CutBox(uint64_t seed, int count, int64_t times, int64_t bytes, bool slack = false) {
   Numbers numbers(seed);
   PackingProblem problem;
@@ -129,7 +129,7 @@ TEST(Packing, FindsPackingsWithoutAGap) {
       searched += solution.nodes > 0;
     }
   }
-  EXPECT_GT(searched, 10);  // placing in order did not find them all
+  EXPECT_GT(searched, 10);  // some need the search, not only placing in order
 }
 
 TEST(Packing, FindsPackingsWithLittleRoomToSpare) {
@@ -145,8 +145,8 @@ TEST(Packing, FindsPackingsWithLittleRoomToSpare) {
   }
 }
 
-// Whether there is a packing, by trying every order of placing buffers from the lowest offset up, each as low
-// as those placed before allow. `tops` are the ends of those; 0: not placed.
+// Whether a packing exists. Tries every order of placing buffers from the lowest offset up, each as low as
+// the earlier ones allow. `tops` holds the ends of placed buffers; 0: not placed.
 bool Fits(const std::vector<PackingBuffer>& buffers, int64_t capacity, int64_t last,
           std::vector<int64_t>* tops) {
   bool all = true;
@@ -167,7 +167,7 @@ bool Fits(const std::vector<PackingBuffer>& buffers, int64_t capacity, int64_t l
   return all;
 }
 
-// A few buffers of which no more than `bytes` are alive at one time, and often as many.
+// A few buffers with at most `bytes` alive at any time, and often exactly that many.
 PackingProblem FullAlmostAlways(uint64_t seed, size_t count, int64_t times, int64_t bytes) {
   Numbers numbers(seed);
   PackingProblem problem;
@@ -203,7 +203,7 @@ TEST(Packing, KnowsWhenThereIsNoPacking) {
 }
 
 TEST(Packing, EndsWhenItIsToldTo) {
-  // Without a packing at the bound, the search would go on.
+  // Without a packing at the bound the search would continue.
   const PackingProblem problem = CutBox(3, 400, 10'000, 10'000);
   PackingOptions options;
   options.rounds = 1'000'000'000;
@@ -242,7 +242,7 @@ TEST(Packing, CheckNamesTheBuffersThatOverlap) {
   EXPECT_NE(why.find("left"), std::string::npos) << why;
   EXPECT_NE(why.find("right"), std::string::npos) << why;
   solution.offsets = {0, 10};
-  EXPECT_NE(CheckPacking(problem, solution), "");  // above the height
+  EXPECT_NE(CheckPacking(problem, solution), "");  // an offset above the height
   solution.height = 20;
   EXPECT_EQ(CheckPacking(problem, solution), "");
 }

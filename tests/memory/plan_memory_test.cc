@@ -1,4 +1,4 @@
-// The place of every value of a program: lifetimes, in-place updates, offsets.
+// The memory of every value of a program: lifetimes, in-place updates, offsets.
 #include "compiler/memory/plan_memory.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-// Values alive at one step never share a byte, unless one takes over the other there.
+// Values alive at the same step never share a byte, unless one takes over the other there.
 void ExpectNoOverlap(const LoweredProgram& program, const MemoryPlan& plan) {
   for (size_t a = 0; a < program.values.size(); ++a) {
     for (size_t b = 0; b < a; ++b) {
@@ -116,7 +116,7 @@ TEST(Donation, OnlyTemporariesOfOneSizeThatNothingElseOfTheOpTouches) {
   }
 }
 
-// A value from outside that a loop reads is read again by the next round.
+// A loop must not overwrite an outside value that it reads, because the next round reads it again.
 TEST(Donation, RoundsOfALoopTakeOverWhatTheyMade) {
   for (const bool made_before : {false, true}) {
     HandMade made;
@@ -138,7 +138,7 @@ TEST(Donation, OneValueIsTakenOverOnce) {
   const int x = made.Input("x", 64), a = made.Temporary(64), b = made.Temporary(64);
   made.Sum({x}, a);
   made.Sum({a}, b);
-  // A second result of the same op that also could take over `a`.
+  // A second result of the same op that could also take over `a`.
   LoweredOp& op = made.program().ops.back();
   const int c = made.Temporary(64);
   op.params.push_back({c, 0, Mode::kWrite});

@@ -18,7 +18,7 @@ inline int ChosenMutant() {
 // For constexpr functions: when a compiler evaluates them, no change applies.
 #define RONDO_RUNNING_MUTANT(n) (!__builtin_is_constant_evaluated() && RONDO_MUTANT(n))
 
-// A constant in such a branch is no constant any more: comparing and narrowing it warns.
+// A constant in such a branch is no longer a constant, so comparing and narrowing it would warn.
 #pragma GCC diagnostic ignored "-Wsign-compare"
 #pragma GCC diagnostic ignored "-Wnarrowing"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

@@ -1,5 +1,5 @@
-// Allowed places of external data: hard links, and symbolic links that end below the model's folder, below
-// its repository in Hugging Face's cache, or below a folder that the user names. No others.
+// Allowed places for external data: hard links, and symbolic links that end below the model's folder, below
+// its repository in Hugging Face's cache, or below a folder that the user names; no others.
 #include "formats/onnx/external_data.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// hub/models--org--name/{blobs, snapshots/abc/onnx}, as the cache has it, beside what is not the model's.
+// hub/models--org--name/{blobs, snapshots/abc/onnx} like the cache, beside files that do not belong to the
+// model.
 class ExternalDataTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -36,7 +37,7 @@ class ExternalDataTest : public testing::Test {
 
   static void Write(const fs::path& path) { std::ofstream(path, std::ios::binary) << path.string(); }
 
-  // What opening `location` in `folder` reads, or an error.
+  // Opens `location` in `folder`. Returns what it reads, or the error.
   Result<std::string> Read(const std::string& location, const fs::path& folder,
                            std::vector<std::string> allowed = {}) {
     ExternalFiles files(folder.string(), std::move(allowed));
@@ -60,7 +61,7 @@ class ExternalDataTest : public testing::Test {
 TEST_F(ExternalDataTest, LinksOfTheCacheAreFollowed) {
   fs::create_symlink("../../../blobs/sha", model_ / "w.bin");
   ExpectReads("w.bin", repository_ / "blobs" / "sha");
-  // The whole cache behind a link, and the model's folder.
+  // A link to the whole cache, and one to the model's folder.
   fs::create_directory_symlink(hub_, folder_ / "cache");
   fs::create_directory_symlink(model_, folder_ / "short");
   EXPECT_TRUE(Read("w.bin", folder_ / "cache" / "models--org--name" / "snapshots" / "abc" / "onnx").ok());
@@ -84,20 +85,20 @@ TEST_F(ExternalDataTest, FoldersThatTheUserNamesAreAllowed) {
   EXPECT_FALSE(Read("w.bin", model_).ok());
   ExpectReads("w.bin", outside_ / "deep" / "w.bin", {(folder_ / "hub"), (outside_ / "deep").string()});
   ExpectReads("w.bin", outside_ / "deep" / "w.bin", {outside_.string()});
-  // By the real path of either.
+  // Folders are compared by their real paths.
   fs::create_directory_symlink(outside_, folder_ / "by_link");
   ExpectReads("w.bin", outside_ / "deep" / "w.bin", {(folder_ / "by_link")});
-  // Not one that only begins alike.
+  // A folder whose name only begins the same is not allowed.
   fs::create_directories(folder_ / "out");
   EXPECT_FALSE(Read("w.bin", model_, {(folder_ / "out")}).ok());
   EXPECT_SAYS(Read("w.bin", model_, {(folder_ / "nowhere")}).status(), "nowhere");
 }
 
-// Each way to something that the model may not read.
+// Ways to reach files that the model may not read.
 struct WayOut {
   const char* name;
   const char* location;
-  // Makes it; given the model's folder, its repository, and a folder outside.
+  // Makes the way; gets the model's folder, its repository, and a folder outside.
   std::function<void(const fs::path&, const fs::path&, const fs::path&)> make = {};
 };
 const WayOut kWaysOut[] = {
@@ -181,7 +182,7 @@ TEST_F(ExternalDataTest, ARefusalNamesWhatIsAllowed) {
     EXPECT_SAYS(Read("w.bin", model_).status(), words);
 }
 
-// Folders that only look like the cache's.
+// Folders that only look like the cache.
 TEST_F(ExternalDataTest, BlobsBesideOtherFoldersAreNotTheCaches) {
   for (const char* folder : {"name/snapshots/abc", "models--org--name/snapshot/abc",
                              "models--org--name/snapshots", "models--/snapshots/abc"}) {

@@ -184,7 +184,7 @@ std::shared_ptr<Model> Parsed(ModelProto proto) {
   return Model::Parse({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, ".").Take();
 }
 
-// As converters leave it that put casts of inputs at the end.
+// As in files of converters that put casts of inputs at the end.
 TEST(Reader, NodesComeBehindWhatTheyRead) {
   ModelProto proto;
   for (const char* gives : {"a", "b", "c"})
@@ -204,14 +204,14 @@ TEST(Reader, WhatASubgraphReadsComesBeforeItsNode) {
   AddNode(inner, "own", "z");
   AddNode(inner, "outer", "own");
   inner->add_output()->set_name("z");
-  AddNode(proto.mutable_graph(), "x", "own");  // of the same name as what the subgraph has itself
+  AddNode(proto.mutable_graph(), "x", "own");  // the same name as a value of the subgraph
   AddNode(proto.mutable_graph(), "x", "outer");
   const auto model = Parsed(proto);
   ASSERT_EQ(OutputsOf(model->proto().graph()), (Outputs{"outer", "y", "own"}));
   EXPECT_EQ(OutputsOf(model->proto().graph().node(1).attribute(0).g()), (Outputs{"own", "z"}));
 }
 
-// Neither a circle nor a long chain from back to front does harm.
+// A cycle, or a long chain in reverse order, does no harm.
 TEST(Reader, NodesInAnyOrderAreSorted) {
   ModelProto proto;
   constexpr int kNodes = 100000;

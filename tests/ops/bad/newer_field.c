@@ -1,4 +1,4 @@
-/* A library of a later minor version, whose op says something that this release cannot know. */
+/* A library of a later minor version, whose op sets a field that this release does not know. */
 #include "core/rondo_op.h"
 
 RONDO_OP_LIBRARY
