@@ -45,9 +45,8 @@ void Preparation::CopyTargets() {
     for (const Write& write : WritesOf(id)) {
       const std::string because = ChangeInPlace(write);
       if (because.empty()) continue;
-      const NodeId copy = MakeCopy(g_.node(id).inputs[write.slot], because, id);
-      if (g_.node(id).op == Op::kCall) c_.own_order[copy] = 1;
-      g_.SetInput(id, write.slot, copy);
+      g_.SetInput(id, write.slot, MakeCopy(g_.node(id).inputs[write.slot], because, id));
+      ChangeInPlace(write);
     }
   }
 }
@@ -98,7 +97,7 @@ std::string Preparation::ChangeInPlace(const Write& write) {
   if (!SortReaders(change, holder.place, &before, &late)) return WhyNotChanged(base);
   for (const LateRead& read : late_[own.first]) {
     if (!Meets(own.first, read.region, change.written)) continue;
-    if (g_.Reaches(id, read.reader)) return WhyNotChanged(base);
+    if (g_.node(read.reader).op == Op::kConcat || g_.Reaches(id, read.reader)) return WhyNotChanged(base);
     before.push_back(read.reader);
   }
   for (NodeId reader : before) {
@@ -149,7 +148,6 @@ bool Preparation::SortReaders(const Change& change, const View& place, std::vect
   for (NodeId reader : ReadersOf(change.base)) {
     const Node& node = g_.node(reader);
     if (node.op == Op::kCallResult || node.op == Op::kLoopResult) continue;  // written by the node itself
-    if (node.op == Op::kConcat) return false;
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       if (g_.BaseOf(node.inputs[k]) != change.base) continue;
       const bool target = IsTarget(node, k);
@@ -160,8 +158,8 @@ bool Preparation::SortReaders(const Change& change, const View& place, std::vect
         if (Meets(change.own.first, region, Region(change.own.place))) return false;
       } else if (!Meets(change.own.first, region, change.written)) {
         late->push_back({reader, region});
-      } else if (g_.Reaches(change.write.runs, reader)) {
-        return false;
+      } else if (node.op == Op::kConcat || g_.Reaches(change.write.runs, reader)) {
+        return false;  // a concatenation may lie in the memory of its pieces
       } else {
         before->push_back(reader);
       }

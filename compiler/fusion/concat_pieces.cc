@@ -66,8 +66,8 @@ void Preparation::CopyConcatPieces() {
   }
 }
 
-// The concatenation whose parts `id` puts together again in their old places, after they were changed there;
-// kNoNode if it does something else.
+// The tensor whose parts concatenation `id` puts together again in their old places, some of them changed
+// there; kNoNode if it does something else.
 NodeId Preparation::JoinedWhole(NodeId id) const {
   const Node& concat = g_.node(id);
   const int axis = concat.As<ir::ConcatAttrs>().axis;
@@ -77,12 +77,10 @@ NodeId Preparation::JoinedWhole(NodeId id) const {
   for (NodeId piece : concat.inputs) {
     const NodeId base = g_.BaseOf(piece);
     const auto placed = placed_.find(base);
-    if (placed == placed_.end() || IsOutput(base) ||
-        !ir::IsDense(g_.ViewOf(piece), g_.node(base).shape.elements()))
-      return kNoNode;
+    if (placed == placed_.end() || IsOutput(base)) return kNoNode;
     if (first == kNoNode) first = placed->second.first;
     const int64_t extent = g_.node(piece).shape[axis];
-    const auto lies = RunOffset(placed->second.place, concat.dtype);
+    const auto lies = RunOffset(ir::Compose(placed->second.place, g_.ViewOf(piece)), concat.dtype);
     const auto wanted =
         RunOffset(ir::Slice(ir::DenseView(concat.shape), axis, start, 1, extent), concat.dtype);
     if (placed->second.first != first || !lies || lies != wanted) return kNoNode;

@@ -67,6 +67,8 @@ struct Context {
   std::vector<NodeId>
       storage_of;          // by node: the state input whose memory holds this version of it, or kNoNode
   std::vector<char> made;  // by node: a copy that preparation inserted
+  std::vector<char>
+      joins;  // by node: a kIndexedWrite that writes nothing, since its updates lie in their place
   std::unordered_map<NodeId, std::string> copied_because;  // for copies: the reason
   // For donated inputs that are not outputs (donated_memory.cc): why no output is computed in their memory;
   // "": one is, or the input is only updated in place. `taken_by`: by output, the input whose memory it uses.

@@ -115,6 +115,7 @@ class Dependencies {
       int group = c_.group_of[node.id];
       if (group >= 0) ops->insert(group);
       if (node.op == Op::kIndexedWrite) work.push_back(c_.base(node.inputs[0]));
+      if (c_.joins[node.id] != 0) work.push_back(c_.base(node.inputs[1]));
     }
   }
 

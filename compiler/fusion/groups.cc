@@ -47,7 +47,7 @@ void Grouping::Run() {
       if (!Free(id)) continue;
       bool map = op == Op::kPointwise || op == Op::kIndexedRead || op == Op::kIndexedWrite ||
                  (op == Op::kIota && IotaNeedsMemory(id));
-      if (!map || !Needed(id) || (waits && WaitsForUpdates(id))) continue;
+      if (!map || c_.joins[id] != 0 || !Needed(id) || (waits && WaitsForUpdates(id))) continue;
       Group* group = NewBudgetedGroup(Skeleton::kMap, id);
       AbsorbProducers(group);
       if (!c_.FusionOff(id)) CombineBeside(&c_.groups.back());

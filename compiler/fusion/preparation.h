@@ -50,7 +50,11 @@ class Preparation {
   bool IsState(NodeId id) const;
   std::vector<NodeId> VersionsOf(const ir::StatePair& pair) const;
   void FindStateChains();
-  void CopyOwnReads(const std::vector<NodeId>& versions);
+  ir::Versions WithChangedParts(const std::vector<NodeId>& chain) const;
+  std::vector<NodeId> CallsInPlace(NodeId write, const ir::Versions& versions) const;
+  void CopyOwnReads(const ir::Versions& versions);
+  void CopyLateReads(const ir::Versions& versions);
+  bool IsReadLate(const ir::Versions& versions, size_t number, NodeId reader, size_t slot) const;
   Status OrderCopies();
   std::string WhyNotChanged(NodeId data) const;
   bool IsWhole(NodeId version) const;
@@ -126,9 +130,9 @@ class Preparation {
   ir::Graph& g_;
   std::vector<int> state_of_input_, state_of_output_;  // into g_.states, or -1
   std::vector<char> is_output_;                        // by node
-  std::vector<char> in_place_;                         // by node: a write in the state's own memory
+  std::vector<char> in_place_;                         // by node: a version in the state's own memory
   std::unordered_map<NodeId, NodeId> storage_;         // for versions in states: the input
-  std::vector<std::vector<NodeId>> chains_;            // the versions of each state that is written in place
+  std::vector<ir::Versions> chains_;                   // of each state that is written in place
   std::unordered_map<NodeId, Placed> placed_;          // for versions that share memory other than a state's
   std::unordered_map<NodeId, std::vector<LateRead>> late_;  // by oldest version
 };

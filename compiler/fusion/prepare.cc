@@ -106,6 +106,7 @@ NodeId Preparation::MakeCopy(NodeId x, const std::string& because, NodeId reader
 void Preparation::Grow() {
   const size_t nodes = static_cast<size_t>(g_.size());
   c_.made.resize(nodes, 0);
+  c_.joins.resize(nodes, 0);
   c_.alone.resize(nodes, 0);
   c_.through_copy.resize(nodes, 0);
   c_.own_order.resize(nodes, 0);
@@ -155,7 +156,7 @@ void Preparation::OrderConditions() {
   for (size_t id = 0; id < c_.needed.size(); ++id) {
     const Node& node = g_.node(static_cast<NodeId>(id));
     if (node.dead || node.op == Op::kView || node.op == Op::kConcat || node.op == Op::kLoop ||
-        c_.IsLeaf(node.id))
+        c_.joins[id] != 0 || c_.IsLeaf(node.id))
       continue;
     for (const Condition& condition : c_.needed[id].where) {
       const std::vector<NodeId>& before = node.weak_after;

@@ -2,7 +2,6 @@
 // readers. All others change a copy.
 #include <algorithm>
 #include <memory>
-#include <unordered_set>
 
 #include "compiler/fusion/preparation.h"
 #include "compiler/ir/versions.h"
@@ -40,49 +39,144 @@ std::vector<NodeId> Preparation::VersionsOf(const ir::StatePair& pair) const {
 }
 
 // Writes that end in their own state's output happen in place, unless a reader of an older version would be
-// too late: then the state is written as a whole, after everything else.
+// too late: then the state is written as a whole, after everything else. Calls that change parts of the state
+// change them there, unless a reader would be too late for that.
 void Preparation::FindStateChains() {
   in_place_.assign(static_cast<size_t>(g_.size()), 0);
   for (size_t p = 0; p < g_.states.size(); ++p) {
     const ir::StatePair pair = g_.states[p];
-    std::vector<NodeId> versions = VersionsOf(pair);
-    if (versions.size() < 2) continue;
+    const std::vector<NodeId> chain = VersionsOf(pair);
+    if (chain.size() < 2) continue;
+    ir::Versions versions = WithChangedParts(chain);
     CopyOwnReads(versions);
-    if (const std::string late = ir::OrderReaders(&g_, versions); !late.empty()) {
+    CopyLateReads(versions);
+    std::string late = ir::OrderReaders(&g_, versions);
+    if (!late.empty() && versions.size() > chain.size()) {
+      versions = ir::Versions(g_, chain);
+      late = ir::OrderReaders(&g_, versions);
+    }
+    if (!late.empty()) {
       if (!pair.donated) continue;
       g_.states.erase(g_.states.begin() + static_cast<int64_t>(p--));
       IndexStates();
       continue;
     }
-    for (size_t v = 1; v < versions.size(); ++v) in_place_[versions[v]] = 1;
-    for (NodeId version : versions) storage_.emplace(version, versions[0]);
+    Grow();
+    for (size_t v = 0; v < versions.size(); ++v) {
+      storage_.emplace(versions[v].node, versions[0].node);
+      if (v == 0) continue;
+      in_place_[versions[v].node] = 1;
+      if (versions[v].runs == kNoNode) c_.joins[versions[v].node] = 1;
+    }
     chains_.push_back(std::move(versions));
   }
 }
 
-// Data that a write takes from its own storage, as updates, indices or other arguments, is read before
-// anything is written.
-void Preparation::CopyOwnReads(const std::vector<NodeId>& versions) {
-  const std::unordered_set<NodeId> known(versions.begin(), versions.end());
-  for (size_t v = 1; v < versions.size(); ++v) {
-    const ir::VersionStep step = ir::VersionStepOf(g_, versions[v]);
-    for (size_t k = 0; k < g_.node(step.runs).inputs.size(); ++k) {
-      NodeId read = g_.node(step.runs).inputs[k];
-      const bool own = known.count(g_.BaseOf(read)) != 0;
-      if (!own || k == step.slot) continue;
-      NodeId copy = MakeCopy(read, "it is read from the memory that is written, at other places");
-      g_.SetInput(step.runs, k, copy);
+// The versions of a chain of writes. Where a write puts what calls made of a part of an older version, in its
+// place and contiguous, the calls change the part there, and nothing is written.
+ir::Versions Preparation::WithChangedParts(const std::vector<NodeId>& chain) const {
+  ir::Versions versions(g_, chain[0]);
+  for (size_t i = 1; i < chain.size(); ++i) {
+    const std::vector<NodeId> calls = CallsInPlace(chain[i], versions);
+    for (size_t c = calls.size(); c-- > 0;) versions.AddWrite(g_, calls[c]);
+    if (calls.empty()) {
+      versions.AddWrite(g_, chain[i]);
+    } else {
+      versions.AddJoin(g_, chain[i]);
     }
   }
+  return versions;
+}
+
+// The results of the calls that change the place of `write` into what it puts there, the last first; empty if
+// something else is put there.
+std::vector<NodeId> Preparation::CallsInPlace(NodeId write, const ir::Versions& versions) const {
+  const Node& node = g_.node(write);
+  if (node.op != Op::kIndexedWrite) return {};
+  const ir::IndexedAttrs& attrs = node.As<ir::IndexedAttrs>();
+  const std::optional<uint64_t> place = RunOffset(attrs.map, node.dtype);
+  if (!place || !attrs.dims.empty() || attrs.combine != ir::ScatterCombine::kNone) return {};
+  std::vector<NodeId> calls;
+  for (NodeId at = node.inputs[1];;) {
+    const NodeId base = g_.BaseOf(at);
+    const std::optional<size_t> known = versions.NumberOf(base);
+    if (known) {
+      const View shown = ir::Compose(versions[*known].place, g_.ViewOf(at));
+      return RunOffset(shown, node.dtype) == place ? calls : std::vector<NodeId>();
+    }
+    const ir::VersionStep step = ir::VersionStepOf(g_, base);
+    const bool whole = ir::IsDense(g_.ViewOf(at), g_.node(base).shape.elements());
+    if (!whole || step.runs == kNoNode || g_.node(step.runs).op != Op::kCall) return {};
+    // A call that changes two arguments which overlap has two tensors.
+    for (size_t v = 1; v < versions.size(); ++v) {
+      if (versions[v].runs == step.runs && versions[v].written.Meets(ir::Region(attrs.map))) return {};
+    }
+    calls.push_back(base);
+    at = g_.node(step.runs).inputs[step.slot];
+  }
+}
+
+// Data that a write takes from its own storage, as updates, indices or other arguments, is read before
+// anything is written. A call may read other parts of the storage than it changes.
+void Preparation::CopyOwnReads(const ir::Versions& versions) {
+  for (size_t v = 1; v < versions.size(); ++v) {
+    const NodeId runs = versions[v].runs;
+    if (runs == kNoNode) continue;
+    for (size_t k = 0; k < g_.node(runs).inputs.size(); ++k) {
+      const NodeId read = g_.node(runs).inputs[k];
+      const std::optional<size_t> own = versions.NumberOf(g_.BaseOf(read));
+      if (!own || versions.IsTarget(g_, runs, k)) continue;
+      if (g_.node(runs).op == Op::kCall && !versions.ReadBy(g_, runs, k, *own).Meets(versions[v].written))
+        continue;
+      NodeId copy = MakeCopy(read, "it is read from the memory that is written, at other places");
+      g_.SetInput(runs, k, copy);
+    }
+  }
+}
+
+// Who reads what a call has replaced, and cannot run before the call, reads a copy of it, unless that is much
+// more than the call changes.
+void Preparation::CopyLateReads(const ir::Versions& versions) {
+  std::unordered_map<NodeId, NodeId> copies;  // by what is read
+  for (size_t number = 0; number < versions.size(); ++number) {
+    for (NodeId reader : ReadersOf(versions[number].node)) {
+      for (size_t k = 0; k < g_.node(reader).inputs.size(); ++k) {
+        const NodeId read = g_.node(reader).inputs[k];
+        if (g_.BaseOf(read) != versions[number].node || versions.IsTarget(g_, reader, k) ||
+            !IsReadLate(versions, number, reader, k))
+          continue;
+        const auto [copy, fresh] = copies.emplace(read, kNoNode);
+        if (fresh)
+          copy->second =
+              MakeCopy(read, NameOf(g_, reader) + " reads it as it was when the new value is already there");
+        g_.SetInput(reader, k, copy->second);
+      }
+    }
+  }
+}
+
+bool Preparation::IsReadLate(const ir::Versions& versions, size_t number, NodeId reader, size_t slot) const {
+  const int64_t elements = g_.node(g_.node(reader).inputs[slot]).shape.elements();
+  const std::optional<size_t> own = versions.NumberOf(reader);
+  if (own && versions[*own].runs == kNoNode) return false;  // a join reads nothing
+  for (size_t v = 1; v < versions.size(); ++v) {
+    const NodeId call = versions[v].runs;
+    if (call == kNoNode || call == reader || g_.node(call).op != Op::kCall || versions.Has(number, v) ||
+        elements > 2 * g_.node(versions[v].node).shape.elements())
+      continue;
+    if (versions.ReadBy(g_, reader, slot, number).Meets(versions[v].written) && g_.Reaches(call, reader))
+      return true;
+  }
+  return false;
 }
 
 // Copies made after the chains were found also read versions.
 Status Preparation::OrderCopies() {
   c_.storage_of.assign(static_cast<size_t>(g_.size()), kNoNode);
-  for (const std::vector<NodeId>& versions : chains_) {
+  for (const ir::Versions& versions : chains_) {
     const std::string late = ir::OrderReaders(&g_, versions);
     if (!late.empty()) return Status::Error(Code::kInternal, "fusion: %s", late.c_str());
-    for (NodeId version : versions) c_.storage_of[version] = versions[0];
+    for (size_t v = 0; v < versions.size(); ++v) c_.storage_of[versions[v].node] = versions[0].node;
   }
   for (const auto& [version, placed] : placed_) c_.storage_of[version] = placed.first;
   return Status::Ok();

@@ -1,8 +1,8 @@
 #include "compiler/ir/versions.h"
 
 #include <algorithm>
-#include <unordered_map>
 
+#include "compiler/ir/rebase.h"
 #include "compiler/ir/walk.h"
 
 namespace rondo::ir {
@@ -45,6 +45,7 @@ bool Region::MayMeet(const Region& other) const {
 bool Region::Meets(const Region& other) const {
   if (!MayMeet(other)) return false;
   if (view_.steps.empty() || other.view_.steps.empty()) return true;
+  if (IsRun() && other.IsRun()) return true;
   const int64_t high = Bounds().second, other_high = other.Bounds().second;
   constexpr int64_t kMostElements = 1 << 26;
   if (std::max(high, other_high) >= kMostElements) return true;
@@ -53,6 +54,13 @@ bool Region::Meets(const Region& other) const {
   bool meets = false;
   ForEachElement(other.view_, [&](int64_t, int64_t at) { meets = meets || here[static_cast<size_t>(at)]; });
   return meets;
+}
+
+bool Region::IsRun() const {
+  if (!view_.affine()) return false;
+  View from_front = view_;
+  from_front.steps[0].offset = 0;
+  return IsDense(from_front, view_.shape().elements());
 }
 
 std::pair<int64_t, int64_t> Region::Bounds() const {
@@ -73,6 +81,63 @@ std::pair<int64_t, int64_t> Region::Bounds() const {
   return {low, high};
 }
 
+Versions::Versions(const Graph& graph, NodeId storage) {
+  Add({storage, kNoNode, DenseView(graph.node(storage).shape), Region(View()), {}});
+}
+
+Versions::Versions(const Graph& graph, const std::vector<NodeId>& chain) : Versions(graph, chain[0]) {
+  for (size_t i = 1; i < chain.size(); ++i) AddWrite(graph, chain[i]);
+}
+
+void Versions::Add(Version version) {
+  std::vector<bool> contents(all_.size() + 1, false);
+  contents[all_.size()] = true;
+  for (size_t from : version.made_of) {
+    for (size_t v = 0; v < contents_[from].size(); ++v) contents[v] = contents[v] || contents_[from][v];
+  }
+  contents_.push_back(std::move(contents));
+  numbers_.emplace(version.node, all_.size());
+  all_.push_back(std::move(version));
+}
+
+void Versions::AddWrite(const Graph& graph, NodeId node) {
+  const VersionStep step = VersionStepOf(graph, node);
+  const NodeId data = graph.node(step.runs).inputs[step.slot];
+  const size_t of = *NumberOf(graph.BaseOf(data));
+  const View place = Reshape(Compose(all_[of].place, graph.ViewOf(data)), graph.node(node).shape);
+  Region written(place);
+  if (graph.node(node).op == Op::kIndexedWrite) {
+    IndexedAttrs attrs = graph.node(node).As<IndexedAttrs>();
+    const bool whole = IsDense(place, graph.node(all_[0].node).shape.elements());
+    if (whole || Rebase(place, &attrs)) written = Region::OfWrite(attrs);
+  }
+  Add({node, step.runs, place, std::move(written), {of}});
+}
+
+void Versions::AddJoin(const Graph& graph, NodeId node) {
+  const Node& join = graph.node(node);
+  Add({node,
+       kNoNode,
+       DenseView(join.shape),
+       Region(View()),
+       {*NumberOf(graph.BaseOf(join.inputs[0])), *NumberOf(graph.BaseOf(join.inputs[1]))}});
+}
+
+std::optional<size_t> Versions::NumberOf(NodeId node) const {
+  const auto found = numbers_.find(node);
+  return found == numbers_.end() ? std::nullopt : std::optional<size_t>(found->second);
+}
+
+Region Versions::ReadBy(const Graph& graph, NodeId node, size_t slot, size_t number) const {
+  return Region(Compose(all_[number].place, graph.ViewOf(graph.node(node).inputs[slot])));
+}
+
+bool Versions::IsTarget(const Graph& graph, NodeId node, size_t slot) const {
+  return std::any_of(all_.begin(), all_.end(), [&](const Version& version) {
+    return version.runs == node && VersionStepOf(graph, version.node).slot == slot;
+  });
+}
+
 namespace {
 
 std::string Described(const Node& node) { return node.sources.empty() ? Name(node.op) : node.sources[0]; }
@@ -80,22 +145,15 @@ std::string Described(const Node& node) { return node.sources.empty() ? Name(nod
 // Adds the edges of OrderReaders one by one, so that each query sees the edges added before.
 class ReaderOrder {
  public:
-  ReaderOrder(Graph* graph, const std::vector<NodeId>& versions) : g_(*graph), versions_(versions) {
-    for (size_t v = 0; v < versions.size(); ++v) place_.emplace(versions[v], v);
-  }
+  ReaderOrder(Graph* graph, const Versions& versions) : g_(*graph), versions_(versions) {}
 
   std::string Run() {
     for (NodeId id : Readers()) {
       const std::vector<NodeId> inputs = g_.node(id).inputs;
       for (size_t k = 0; k < inputs.size(); ++k) {
-        const auto version = place_.find(g_.BaseOf(inputs[k]));
-        if (version == place_.end()) continue;
-        const size_t v = version->second;
-        const VersionStep step =
-            v + 1 < versions_.size() ? VersionStepOf(g_, versions_[v + 1]) : VersionStep();
-        bool next = step.runs == id && step.slot == k;
-        if (next) continue;
-        std::string late = Order(id, v, Region(g_.ViewOf(inputs[k])));
+        const std::optional<size_t> version = versions_.NumberOf(g_.BaseOf(inputs[k]));
+        if (!version) continue;
+        std::string late = Order(id, k, *version);
         if (late.empty()) continue;
         for (NodeId write : added_) g_.node(write).weak_after.pop_back();
         return late;
@@ -105,14 +163,16 @@ class ReaderOrder {
   }
 
  private:
-  // The readers of versions, directly or through a view, in id order.
+  // What runs and reads versions, directly or through a view, in id order.
   std::vector<NodeId> Readers() const {
     std::vector<NodeId> readers;
     const auto add = [&](NodeId reader) {
-      if (g_.node(reader).op != Op::kCallResult) readers.push_back(reader);
+      const std::optional<size_t> version = versions_.NumberOf(reader);
+      const bool joins = version && versions_[*version].runs == kNoNode;
+      if (g_.node(reader).op != Op::kCallResult && !joins) readers.push_back(reader);
     };
-    for (NodeId version : versions_) {
-      for (NodeId user : g_.UsersOf(version)) {
+    for (size_t v = 0; v < versions_.size(); ++v) {
+      for (NodeId user : g_.UsersOf(versions_[v].node)) {
         if (g_.node(user).op != Op::kView) {
           add(user);
           continue;
@@ -125,10 +185,25 @@ class ReaderOrder {
     return readers;
   }
 
-  std::string Order(NodeId reader, size_t version, const Region& region) {
-    for (size_t v = version + 1; v < versions_.size(); ++v) {
-      const NodeId write = VersionStepOf(g_, versions_[v]).runs;
-      if (reader == write || !region.Meets(Region::OfVersion(g_, versions_[v]))) continue;
+  // The version that `reader` makes of its input `slot`; if none, the number of versions.
+  size_t MadeBy(NodeId reader, size_t slot) const {
+    size_t v = 0;
+    while (v < versions_.size() &&
+           (versions_[v].runs != reader || VersionStepOf(g_, versions_[v].node).slot != slot))
+      ++v;
+    return v;
+  }
+
+  std::string Order(NodeId reader, size_t slot, size_t version) {
+    const size_t made = MadeBy(reader, slot);
+    const bool writes = made < versions_.size();
+    const Region region = writes ? versions_[made].written : versions_.ReadBy(g_, reader, slot, version);
+    for (size_t v = 1; v < versions_.size(); ++v) {
+      const NodeId write = versions_[v].runs;
+      const bool later = writes && versions_.Has(v, made);  // by its data
+      if (write == kNoNode || reader == write || later || versions_.Has(version, v) ||
+          !region.Meets(versions_[v].written))
+        continue;
       if (g_.Reaches(write, reader)) {
         return Described(g_.node(reader)) + " reads what " + Described(g_.node(write)) +
                " has already replaced";
@@ -141,14 +216,13 @@ class ReaderOrder {
   }
 
   Graph& g_;
-  const std::vector<NodeId>& versions_;
-  std::unordered_map<NodeId, size_t> place_;  // of each version in `versions_`
-  std::vector<NodeId> added_;                 // the nodes that got an edge, once per edge
+  const Versions& versions_;
+  std::vector<NodeId> added_;  // the nodes that got an edge, once per edge
 };
 
 }  // namespace
 
-std::string OrderReaders(Graph* graph, const std::vector<NodeId>& versions) {
+std::string OrderReaders(Graph* graph, const Versions& versions) {
   return ReaderOrder(graph, versions).Run();
 }
 
@@ -166,7 +240,7 @@ std::string OrderStates(Graph* graph) {
     if (at != input || versions.empty()) continue;
     versions.push_back(input);
     std::reverse(versions.begin(), versions.end());
-    std::string late = OrderReaders(graph, versions);
+    std::string late = OrderReaders(graph, Versions(*graph, versions));
     if (!late.empty()) return late;
   }
   return "";

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -35,14 +37,56 @@ class Region {
 
  private:
   std::pair<int64_t, int64_t> Bounds() const;
+  bool IsRun() const;  // all elements from its first to its last
   View view_;
 };
 
-// Orders all readers of an older version before the writes that replace what they read, by weak edges.
-// versions[0] is the input, and versions[i + 1] is made from versions[i]. A write's own reads of older
-// versions, as updates or indices, count from the write before it on: its kernel must itself separate reading
-// from writing. Returns "", or the reader that would be too late; the graph is then unchanged.
-std::string OrderReaders(Graph* graph, const std::vector<NodeId>& versions);
+// A version of a storage: the storage itself, what a write makes of a version, or two versions joined.
+struct Version {
+  NodeId node = kNoNode;
+  NodeId runs = kNoNode;        // the node that writes it; kNoNode: nothing is written for it
+  View place;                   // of its elements in the storage
+  Region written;               // what the write replaces there
+  std::vector<size_t> made_of;  // the versions whose contents it has, by number
+};
+
+// The versions of one storage. A version is a part of the storage, or the whole; what is made of disjoint
+// parts is disjoint too, and needs no order.
+class Versions {
+ public:
+  Versions(const Graph& graph, NodeId storage);
+  // A chain of writes to the whole storage, chain[0].
+  Versions(const Graph& graph, const std::vector<NodeId>& chain);
+
+  // Adds version `node`, which its write makes of a version that is here.
+  void AddWrite(const Graph& graph, NodeId node);
+  // Adds the kIndexedWrite `node`, whose data and updates are versions here. It writes nothing: its updates
+  // lie in their place.
+  void AddJoin(const Graph& graph, NodeId node);
+
+  size_t size() const { return all_.size(); }
+  const Version& operator[](size_t number) const { return all_[number]; }
+  std::optional<size_t> NumberOf(NodeId node) const;
+  // The elements of the storage that `node` reads as input `slot`, which shows version `number`.
+  Region ReadBy(const Graph& graph, NodeId node, size_t slot, size_t number) const;
+  // Whether input `slot` of `node` is what one of these versions is made of.
+  bool IsTarget(const Graph& graph, NodeId node, size_t slot) const;
+  // Whether version `later` is made of `earlier`, by number; also if they are the same.
+  bool Has(size_t later, size_t earlier) const { return earlier <= later && contents_[later][earlier]; }
+
+ private:
+  void Add(Version version);
+
+  std::vector<Version> all_;
+  std::vector<std::vector<bool>> contents_;  // of each version, itself included
+  std::unordered_map<NodeId, size_t> numbers_;
+};
+
+// Orders all readers of an older version before the writes that replace what they read, by weak edges. A
+// write's own reads of older versions, as updates or indices, count from the write before it on: its kernel
+// must itself separate reading from writing. Returns "", or the reader that would be too late; the graph is
+// then unchanged.
+std::string OrderReaders(Graph* graph, const Versions& versions);
 
 // The same for the versions of every state that is written in place.
 std::string OrderStates(Graph* graph);

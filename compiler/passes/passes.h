@@ -25,6 +25,7 @@ Result<PassResult> TokenLoop(ir::Graph* graph, const PassOptions& options);
 // A concatenation of evenly spaced pieces of one tensor is a view of it times a small vector.
 Result<PassResult> RecogniseConcat(ir::Graph* graph, const PassOptions& options);
 // A state's output is a chain of kIndexedWrites, each to the whole state, wherever its index maps allow.
+// Parts that calls of custom ops change are written to their own places (fusion finds that they lie there).
 Result<PassResult> RecogniseUpdates(ir::Graph* graph, const PassOptions& options);
 // Softmax of a scaled, masked matmul, multiplied by values, is one kAttention with unrepeated key and value
 // heads.

@@ -81,7 +81,7 @@ class State {
     const std::vector<NodeId> in = n.inputs;
     switch (n.op) {
       case Op::kView: {
-        std::optional<View> base = ir::PlaceBehind(n.As<ir::ViewAttrs>().view, g_->node(in[0]).shape, place);
+        const std::optional<View> base = PlaceBehind(id, place);
         if (!base) return Fresh(id, place);
         bool placed = Place(in[0], *base, depth + 1);
         if (placed) Inherit(id, in[0]);
@@ -108,8 +108,63 @@ class State {
         return Record(id, write);
       }
       case Op::kPointwise: return PlaceOneHot(id, place, depth);
+      case Op::kCall:
+      case Op::kCallResult: return PlaceChanged(id, place, depth);
       default: return Fresh(id, place);
     }
+  }
+
+  // What a call makes of an argument that it changes: where that is a part of the state in its own place,
+  // what was written there before stays a write to the state, and the call's result is one more.
+  bool PlaceChanged(NodeId id, const View& place, int depth) {
+    const ir::VersionStep step = ir::VersionStepOf(*g_, id);
+    if (step.runs == kNoNode) return Fresh(id, place);
+    const NodeId data = g_->node(step.runs).inputs[step.slot];
+    const View from = ir::Reshape(place, g_->node(data).shape);
+    std::set<NodeId> seen;
+    if (!LeadsToInput(data) || !Stays(data, from, &seen)) return Fresh(id, place);
+    if (!Place(data, from, depth + 1)) return false;
+    Inherit(id, data);
+    return Fresh(id, place);
+  }
+
+  // Whether all that `id` has of the state, through what Place walks, is at `place` where it is in the state.
+  bool Stays(NodeId id, const View& place, std::set<NodeId>* seen) const {
+    if (OnlyShowsInput(id)) return g_->ViewOf(id) == place;
+    if (!seen->insert(id).second) return true;
+    const Node& n = g_->node(id);
+    if (n.op == Op::kView) {
+      const std::optional<View> base = PlaceBehind(id, place);
+      return base && Stays(n.inputs[0], *base, seen);
+    }
+    if (n.op == Op::kConcat) {
+      const int axis = n.As<ir::ConcatAttrs>().axis;
+      int64_t at = 0;
+      for (NodeId piece : n.inputs) {
+        const int64_t count = g_->node(piece).shape[axis];
+        if (!Stays(piece, ir::Slice(place, axis, at, 1, count), seen)) return false;
+        at += count;
+      }
+      return true;
+    }
+    const ir::VersionStep step = ir::VersionStepOf(*g_, id);
+    if (step.runs == kNoNode) return true;
+    const NodeId data = g_->node(step.runs).inputs[step.slot];
+    return Stays(data, ir::Reshape(place, g_->node(data).shape), seen);
+  }
+
+  // The place of what view `id` shows. A view that leaves something out may show a version of the whole state
+  // as it lies.
+  std::optional<View> PlaceBehind(NodeId id, const View& place) const {
+    const NodeId base = g_->node(id).inputs[0];
+    const View& view = g_->node(id).As<ir::ViewAttrs>().view;
+    const Shape& shape = g_->node(base).shape;
+    if (const std::optional<View> behind = ir::PlaceBehind(view, shape, place)) return behind;
+    const View whole = ir::DenseView(shape);
+    const bool part = shape.elements() == g_->node(input_).shape.elements() && view == place;
+    std::set<NodeId> seen;
+    return part && LeadsToInput(base) && Stays(base, whole, &seen) ? std::optional<View>(whole)
+                                                                   : std::nullopt;
   }
 
   // Everything is rewritten, partly from moved data: better as a whole.
@@ -144,7 +199,9 @@ class State {
       work.pop_back();
       if (n.id == input_) return true;
       if (!seen.insert(n.id).second) continue;
-      if (n.op == Op::kView || n.op == Op::kIndexedWrite) work.push_back(n.inputs[0]);
+      const ir::VersionStep step = ir::VersionStepOf(*g_, n.id);
+      if (step.runs != kNoNode) work.push_back(g_->node(step.runs).inputs[step.slot]);
+      if (n.op == Op::kView) work.push_back(n.inputs[0]);
       if (n.op == Op::kConcat) work.insert(work.end(), n.inputs.begin(), n.inputs.end());
     }
     return false;
@@ -214,7 +271,29 @@ class State {
       versions_.push_back(version);
       turn_of_[turns[t]] = t;
     }
-    return CheckBranches() && Redirect(version);
+    return CheckBranches() && CheckOutput() && Redirect(version);
+  }
+
+  // No part of the output is changed by a write that another part needs.
+  bool CheckOutput() {
+    std::vector<NodeId> work = {g_->outputs[output_].node};
+    while (!work.empty()) {
+      const NodeId id = work.back();
+      work.pop_back();
+      const NodeId base = g_->BaseOf(id);
+      if (g_->node(base).op == Op::kConcat && placed_.count(base) != 0) {
+        for (NodeId piece : g_->node(base).inputs) work.push_back(piece);
+        continue;
+      }
+      const Placed& placed = placed_.at(id);
+      const std::set<size_t> own(placed.writes.begin(), placed.writes.end());
+      const Region region(placed.place);
+      for (size_t w = 0; w < writes_.size(); ++w) {
+        if (own.count(w) == 0 && region.Meets(Region::OfWrite(writes_[w].attrs)))
+          return Fail("the output has " + Describe(id) + " as it was before " + Describe(writes_[w].origin));
+      }
+    }
+    return true;
   }
 
   // A placed node sees the version after its own last write. Other writes of the chain up to there must not
@@ -244,8 +323,9 @@ class State {
   // Every version in the model becomes a view of the chain's version.
   bool Redirect(NodeId newest) {
     for (const auto& [id, placed] : placed_) {
-      bool fresh = placed.writes.size() == 1 && writes_[placed.writes[0]].updates == id;
-      if (placed.writes.empty() || fresh || g_->node(id).dead) continue;
+      if (placed.writes.empty() || g_->node(id).dead) continue;
+      const bool fresh = writes_[placed.writes.back()].updates == id;
+      if (fresh) continue;
       NodeId version = versions_[LastTurn(placed) + 1];
       ir::Builder b = BuilderLike(g_, id);
       NodeId shown = b.ViewNode(version, placed.place);
@@ -263,7 +343,7 @@ class State {
   // Readers of an older version must run before any later write to what they read.
   bool Readers() {
     g_->RemoveUnused(std::move(left_));
-    const std::string late = ir::OrderReaders(g_, versions_);
+    const std::string late = ir::OrderReaders(g_, ir::Versions(*g_, versions_));
     if (!late.empty()) return Fail(late);
     for (size_t v = 0; v + 1 < versions_.size(); ++v) {
       std::vector<NodeId> shown_by = g_->UsersOf(versions_[v]);

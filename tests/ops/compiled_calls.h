@@ -127,6 +127,7 @@ class CompiledCalls : public testing::Test {
     options.models = {{"main", path}};
     options.ops = use_ops_ ? &ops_ : nullptr;
     options.targets = targets_;
+    options.states = states_;
     Result<CompiledPlan> compiled = CompileToMemory(options);
     RONDO_RETURN_IF_ERROR(compiled.status());
     compiled_ = std::make_unique<CompiledPlan>(compiled.Take());
@@ -188,6 +189,7 @@ class CompiledCalls : public testing::Test {
   OpRegistry ops_;
   bool use_ops_ = true;
   Targets targets_;
+  std::vector<StateName> states_;
   std::unique_ptr<CompiledPlan> compiled_;
   std::vector<uint8_t> weights_;
   Driver* driver_ = nullptr;
