@@ -33,7 +33,7 @@ struct CallSessions {
     sessions.clear();
     runtime = Runtime();
   }
-  // y = 3 x, total += 2 x; all of 4 floats.
+  // Runs y = 3 x and total += 2 x on vectors of 4 floats.
   Status Run(const std::vector<float>& x, std::vector<float>* y, bool stepwise = false, size_t session = 0) {
     y->assign(4, 0);
     const Input inputs[] = {{"x", kNone, DType::kF32, {4}, x.data(), 16}};

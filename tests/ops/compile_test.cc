@@ -26,7 +26,7 @@ TEST_F(CompiledCalls, ThatNoGraphMayContainArePartitionsOfTheirOwn) {
   EXPECT_EQ(CountsOfTestOps().taps, 1);
 }
 
-// A run reports the errors of stream 0.
+// A run reports only errors of stream 0.
 TEST_F(CompiledCalls, ThatNoGraphMayContainStayOnStreamZero) {
   model_.Input("x", {4});
   model_.Node("Neg", {"x"}, {"n"});
@@ -51,7 +51,7 @@ TEST_F(CompiledCalls, ThatNoGraphMayContainStayOnStreamZero) {
   EXPECT_NE(std::string(made.message()).find("Tap"), std::string::npos) << made.message();
 }
 
-// A GPU's graphs contain no functions of the host, whatever their library says.
+// A GPU's graphs cannot contain host functions, whatever the library declares.
 TEST_F(CompiledCalls, BreakEveryGraphOfAGpu) {
   model_.Input("x", {4});
   model_.Node("Neg", {"x"}, {"n"});
@@ -76,7 +76,7 @@ TEST_F(CompiledCalls, BreakEveryGraphOfAGpu) {
   EXPECT_EQ(compiled_->plan.custom_ops[0].reason, "it runs on the host");
 }
 
-// Both branches are computed in every run, but an effect must happen in one of them only.
+// Every run computes both branches, but a side effect must happen in only one of them.
 TEST_F(CompiledCalls, WithSideEffectsAreRefusedInABranchThatARunDecides) {
   model_.Input("x", {4});
   model_.Input("c", {}, onnx::TensorProto::BOOL);
@@ -99,7 +99,7 @@ TEST_F(CompiledCalls, WithSideEffectsRunThoughNothingReadsThem) {
   model_.Input("x", {4});
   model_.Node("Neg", {"x"}, {"n"});
   Call("Tap", {"n"}, {"nobody"});
-  Call("Tap", {"n"}, {"nobody_either"});  // equal, but not the same
+  Call("Tap", {"n"}, {"nobody_either"});  // an equal call, but a separate one
   Call("Scale", {"x"}, {"dead"});
   model_.Node("Abs", {"x"}, {"y"});
   model_.Output("y");
@@ -187,7 +187,7 @@ TEST_F(CompiledCalls, AreImportedInLoopBodies) {
 
 TEST_F(CompiledCalls, MayBeTheWholeOutput) {
   model_.Input("x", {4});
-  Call("Tap", {"x"}, {"y"});  // passed through: the output is the input
+  Call("Tap", {"x"}, {"y"});  // passes x through: the output is the input
   Call("Scale", {"x"}, {"z"});
   model_.Output("y");
   model_.Output("z");

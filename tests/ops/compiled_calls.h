@@ -30,7 +30,7 @@ inline int32_t InferBoth(void*, const rondo_op_node* node, rondo_op_type* output
   for (size_t i = 0; i < node->num_outputs; ++i) outputs[i] = node->inputs[i < node->num_inputs ? i : 0];
   return 0;
 }
-inline int64_t g_elements = 4;  // of every tensor here
+inline int64_t g_elements = 4;  // elements of every tensor here
 inline int32_t RunSplit(void*, const rondo_op_call* call, char*, size_t) {
   const auto* x = static_cast<const float*>(call->inputs[0]);
   auto *half = static_cast<float*>(call->outputs[0]), *more = static_cast<float*>(call->outputs[1]);

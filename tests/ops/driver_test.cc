@@ -34,7 +34,7 @@ class CallsOnHost : public testing::Test {
 using Floats = std::vector<float>;
 
 TEST_F(CallsOnHost, AFailureInAGraphNamesItsStep) {
-  CustomOf(calls_.sample, 2).graph_safe = true;  // as another library would have it
+  CustomOf(calls_.sample, 2).graph_safe = true;  // as if the library declared it
   CustomOf(calls_.sample, 2).reason = "";
   Partition& first = Edit(calls_.sample.data.programs[0].partitions, 0);
   first.num_steps = 5;
@@ -108,7 +108,7 @@ TEST_F(CallsOnHost, InstancesThatCannotBeMadeFailCreate) {
   EXPECT_EQ(CountsOfTestOps().created, CountsOfTestOps().destroyed);
 }
 
-// Attributes of every kind arrive as they are in the plan.
+// An op gets attributes of every kind as the plan has them.
 TEST(OpNodes, CarryAllAttributes) {
   const Sample s = MakeCallSample();
   Arena arena;

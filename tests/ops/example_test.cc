@@ -1,4 +1,5 @@
-// The example of tools/examples/custom_ops in users' ways: through the command, and through the C interface.
+// The example of tools/examples/custom_ops used as users do: through the command, and through the C
+// interface.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -34,7 +35,7 @@ class Example : public testing::Test {
     return std::string(std::istreambuf_iterator<char>(file), {});
   }
 
-  // What make_model.py of the example writes: y = Relu(Trace(DecayedSum(total, Affine(x)))).
+  // The model of the example's make_model.py: y = Relu(Trace(DecayedSum(total, Affine(x)))).
   void MakeModel() {
     rondo::ModelMaker model;
     auto* opset = model.proto.add_opset_import();
@@ -82,7 +83,7 @@ class Example : public testing::Test {
   rondo::TemporaryFolder folder_;
 };
 
-// y and total after `runs` runs on x, as the definitions of the three ops have it.
+// y and total after `runs` runs on x, by the definitions of the three ops.
 void Reference(const std::vector<float>& x, int runs, std::vector<float>* y) {
   std::vector<float> total(x.size(), 0);
   y->assign(x.size(), 0);
@@ -117,7 +118,7 @@ TEST_F(Example, CompilesRunsAndShowsThroughTheCommand) {
   fs::remove(In("trace.txt"));
   const Outcome none = Rondo("run " + plan + " --ops " + kOps + " --repeat 2");
   EXPECT_EQ(none.status, 1);
-  EXPECT_PRINTS(none, "x");  // its input is missing; nothing has been traced
+  EXPECT_PRINTS(none, "x");  // its input is missing, and nothing was traced
   EXPECT_EQ(Trace(), "");
 }
 
@@ -132,7 +133,7 @@ TEST_F(Example, PartitionsForAGpuAndTheirReasonsAreShown) {
   EXPECT_PRINTS(inspected, "(DecayedSum \"DecayedSum_total_out\") cannot be in a graph: it runs on the host");
   EXPECT_PRINTS(inspected, "no: it runs on the host");
   EXPECT_PRINTS(inspected,
-                "no: it writes a line to a file at each run");  // what its library says comes first
+                "no: it writes a line to a file at each run");  // the library's own reason comes first
   const Outcome json = Rondo("inspect " + In("gpu.rondo") + " --json");
   EXPECT_PRINTS(json, "it runs on the host");
   // A plan that was made for GPUs also runs on the host, with the same library.
@@ -164,7 +165,7 @@ TEST_F(Example, ErrorsOfTheCommandAreSentences) {
   EXPECT_EQ(absent.status, 1);
   EXPECT_PRINTS(absent, "Affine \"Affine_scaled\": custom op \"com.example.Affine\"");
   EXPECT_PRINTS(absent, "compiled with libexample_ops.so");
-  const Outcome checked = Rondo("check " + plan);  // proves its memory without the library
+  const Outcome checked = Rondo("check " + plan);  // memory is proved without the library
   EXPECT_EQ(checked.status, 0) << checked.text;
 }
 

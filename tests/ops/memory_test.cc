@@ -1,5 +1,5 @@
 // The memory that compiled calls read and write: parts of other values' memory, states and tensors changed in
-// place, and copies where that is not safe.
+// place, and copies where in-place is not safe.
 #include "tests/ops/compiled_calls.h"
 
 namespace rondo {
@@ -9,7 +9,7 @@ TEST_F(CompiledCalls, StandBetweenKernels) {
   model_.Input("x", {2, 2});
   model_.Input("bias", {2, 2});
   model_.Node("Add", {"x", "x"}, {"sum"});
-  model_.Node("Transpose", {"sum"}, {"turned"});  // read densely by the call
+  model_.Node("Transpose", {"sum"}, {"turned"});  // the call reads it densely
   SetFloat(Call("Scale", {"turned", "bias"}, {"scaled"}), "factor", 3);
   model_.Node("Neg", {"scaled"}, {"y"});
   model_.Output("y");
@@ -112,7 +112,8 @@ TEST_F(CompiledCalls, ChangeAStateTwiceAfterWhoReadsItsOldContents) {
   EXPECT_EQ(State("total"), (Floats{4, 4, 4, 4}));
 }
 
-// A reader that needs what the call makes comes after it: the state itself cannot be changed then.
+// A reader of the old state also needs the call's result, so it comes after the call. Then the call cannot
+// change the state itself.
 TEST_F(CompiledCalls, ChangeACopyOfAStateThatIsReadTooLate) {
   model_.Input("x", {4});
   model_.Input("total", {4});
@@ -144,9 +145,9 @@ TEST_F(CompiledCalls, NeverChangeInputsConstantsOrWhatOthersRead) {
   Call("Accumulate", {"x", "w"}, {"a"});  // an input
   Call("Accumulate", {"w", "x"}, {"b"});  // a constant
   model_.Node("Neg", {"x"}, {"n"});
-  Call("Accumulate", {"n", "x"}, {"zero"});  // read by others
+  Call("Accumulate", {"n", "x"}, {"zero"});  // others read n
   model_.Node("Mul", {"n", "w"}, {"c"});
-  Call("Accumulate", {"zero", "zero"}, {"still"});  // read by itself as well
+  Call("Accumulate", {"zero", "zero"}, {"still"});  // the call reads the same value it changes
   for (const char* name : {"a", "b", "c", "zero", "still"}) model_.Output(name);
   ASSERT_MADE();
   for (int round = 0; round < 2; ++round) {
@@ -177,7 +178,7 @@ TEST_F(CompiledCalls, ChangeOneTensorInTurnAndCopyItOnce) {
   Call("Accumulate", {"n", "n2"}, {"b"});
   model_.Node("Mul", {"x", "x"}, {"n2"});
   std::swap(*model_.graph()->mutable_node(2), *model_.graph()->mutable_node(3));
-  model_.Node("Abs", {"n"}, {"p"});  // reads it as it was, too
+  model_.Node("Abs", {"n"}, {"p"});  // also reads the old value
   for (const char* name : {"zero", "b", "p"}) model_.Output(name);
   ASSERT_MADE();
   EXPECT_EQ(StepsOf(StepKind::kCustom), 2u);
@@ -217,7 +218,7 @@ TEST_F(CompiledCalls, ChangeDisjointPartsOfATensorWhereTheyLie) {
   g_elements = 4;
 }
 
-// The caller's tensor is copied once, where the parts are put together again.
+// The caller's tensor is copied once, where the parts are joined again.
 TEST_F(CompiledCalls, ChangeDisjointPartsOfAnInputInOneCopy) {
   g_elements = 32;
   model_.Input("x", {2, 32});
@@ -258,7 +259,7 @@ TEST_F(CompiledCalls, HaveSeveralOutputs) {
   EXPECT_EQ(out[2], (Floats{2, 4, 6, 8}));
 }
 
-// Workspace is the arena's, and free again after its call.
+// Workspace lies in the arena, and is free again after its call.
 TEST_F(CompiledCalls, WorkInMemoryOfThePlan) {
   g_elements = 64;
   model_.Input("x", {64});
@@ -280,7 +281,7 @@ TEST_F(CompiledCalls, WorkInMemoryOfThePlan) {
   g_elements = 4;
 }
 
-// A tensor given twice to an op that changes both is two tensors.
+// A tensor that is passed twice to an op that changes both arguments becomes two tensors.
 TEST_F(CompiledCalls, ChangeOneTensorTwiceAsTwoTensors) {
   model_.Input("x", {4});
   model_.Node("Neg", {"x"}, {"n"});

@@ -131,7 +131,7 @@ TEST(Registry, RefusesANameThatIsTaken) {
   EXPECT_SAYS(registry.Register("second.so", RegisterTestOps),
               "ops of second.so: op \"test.Scale\": version 1 of it");
   EXPECT_SAYS(registry.Register("second.so", RegisterTestOps), "by first.so");
-  // Two in one library, of which none stays.
+  // Two ops with one name in a library: neither stays registered.
   EXPECT_SAYS(registry.Register("twice.so",
                                 [](const rondo_op_registrar* r) {
                                   rondo_op op = GoodOp();
@@ -147,7 +147,7 @@ TEST(Registry, RefusesLibrariesThatAreNone) {
   Status missing = registry.Load("no/such/libops.so");
   EXPECT_EQ(missing.code(), Code::kNotFound);
   EXPECT_SAYS(missing, "no/such/libops.so");
-  EXPECT_EQ(registry.Load("libops_nowhere.so").code(), Code::kNotFound);  // not looked for anywhere else
+  EXPECT_EQ(registry.Load("libops_nowhere.so").code(), Code::kNotFound);  // it is not searched for elsewhere
   EXPECT_SAYS(registry.Load(In("libops_no_ops.so").c_str()), "does not export rondo_op_abi");
   EXPECT_SAYS(registry.Load(In("libops_other_major.so").c_str()),
               "was built for version 2.3 of rondo_op.h, and this release of Rondo takes version 1.x");
@@ -196,7 +196,7 @@ int32_t InferWrong(void* user, const rondo_op_node*, rondo_op_type* outputs, cha
       return 1;
     default:
       for (size_t i = 0; i < size; ++i) error[i] = 'x';
-      return 1;  // no zero at its end
+      return 1;  // the text is not terminated by a zero
   }
 }
 

@@ -1,4 +1,4 @@
-// Attention from its pieces, and masks that are limits.
+// Recognition of attention from its operators, and of masks that are limits.
 #include <limits>
 
 #include "tests/passes/small_graph.h"
@@ -24,7 +24,7 @@ const ir::Node& Attention(const SmallGraph& s) {
   return s.g.node(0);
 }
 
-// b, h, s, t, d of the graphs below; keys have g heads.
+// The sizes b, h, s, t, d of the graphs below. Keys have g heads.
 constexpr int64_t kB = 2, kH = 4, kG = 2, kS = 3, kT = 5, kD = 6;
 
 struct Pieces {
@@ -76,7 +76,7 @@ TEST(RecogniseAttentionTest, AMaskStandsOnEitherSideOfItsSumWhateverComputesIt) 
   }
 }
 
-// As of scores that are scaled by the logarithm of how many there are.
+// As for scores that are scaled by the logarithm of their number.
 TEST(RecogniseAttentionTest, ANumberThatOnlyARunKnowsIsAFactorOfTheQueries) {
   for (const bool masked_first : {false, true}) {
     for (const bool divides : {false, true}) {
@@ -89,7 +89,7 @@ TEST(RecogniseAttentionTest, ANumberThatOnlyARunKnowsIsAFactorOfTheQueries) {
       scores = divides ? s.b.Div(scores, number) : s.b.Mul(number, scores);
       if (!masked_first) scores = s.b.Add(scores, mask);
       s.Out("y", s.b.MatMul(Softmax(&s, scores), p.v));
-      // What is added before would be multiplied as well.
+      // A mask that is added before would be multiplied too.
       EXPECT_EQ(ExpectSame(&s, RecogniseAttention).changes, masked_first ? 0 : 1);
       if (masked_first) continue;
       EXPECT_FLOAT_EQ(Attention(s).As<ir::AttentionAttrs>().scale, 0.5f);
@@ -129,7 +129,7 @@ TEST(RecogniseAttentionTest, ChosenScoresNansAndASoftCap) {
   EXPECT_TRUE(a.nan_to_zero && a.has_mask);
 }
 
-// As of differential attention, whose heads have two values each.
+// As in differential attention, whose heads have two values each.
 TEST(RecogniseAttentionTest, WeightsOfSeveralValuesAreAnAttentionEach) {
   Pieces p;
   SmallGraph& s = p.s;
@@ -168,7 +168,8 @@ TEST(RecogniseAttentionTest, FusedOperatorsLoseRepeatedHeadsAndFactorsToo) {
   EXPECT_EQ(ExpectSame(&s, RecogniseAttention).changes, 0);
 }
 
-// Scores beside the masked ones that only add to the sum: exporters put them there, and cut them off.
+// Extra scores that only add to the sum. Exporters append them to the masked scores and cut them off after
+// the softmax.
 TEST(RecogniseAttentionTest, AScoreWithoutAValueIsASink) {
   for (const bool shifted : {false, true}) {
     Pieces p;
@@ -187,7 +188,7 @@ TEST(RecogniseAttentionTest, AScoreWithoutAValueIsASink) {
   }
 }
 
-// It is no sink if another part of the softmax is read, or more than one score is added beside.
+// It is no sink if another part of the softmax is read, or if more than one score is appended.
 TEST(RecogniseAttentionTest, OtherScoresBesideStayPieces) {
   for (const auto& [beside, first] : {std::pair{1, 1}, std::pair{2, 0}}) {
     Pieces p;
@@ -206,7 +207,7 @@ TEST(DecomposeSinksTest, LimitsMasksAndCapsGoWithTheSink) {
     NodeId v = s.In("v", Shape({kB, kG, kT, kD}));
     NodeId mask = s.In("mask", Shape({kB, 1, kS, kT}));
     if (keeps) mask = s.b.Binary(TapeOp::kLess, mask, s.b.Scalar(DType::kF32, 0.5));
-    NodeId limit = s.b.Ints(DType::kI64, {kS}, {0, 2, kT});  // a row of nothing is 0
+    NodeId limit = s.b.Ints(DType::kI64, {kS}, {0, 2, kT});  // a row that keeps nothing gives 0
     ir::AttentionAttrs attrs;
     attrs.scale = 0.5f;
     attrs.softcap = 2;

@@ -1,4 +1,4 @@
-// fp8_matmuls: matmuls of scaled FP8 numbers read these directly; no other matmul changes.
+// fp8_matmuls: matmuls of scaled FP8 numbers read the FP8 codes directly; no other matmul changes.
 #include "compiler/ir/packed.h"
 #include "compiler/passes/match.h"
 #include "compiler/quantise/quantise.h"
@@ -29,7 +29,7 @@ struct Fp8 : SmallGraph {
     options.target.fp8 = fp8;
     return ExpectSame(this, LowerQuantised, options);
   }
-  // Products whose factors are FP8, and whose sums are f32.
+  // Number of matmuls with FP8 operands and f32 sums.
   int64_t Products() const {
     int64_t n = 0;
     for (NodeId id = 0; id < g.size(); ++id) {
@@ -63,7 +63,7 @@ TEST(Fp8Matmuls, TwoActivationsAreMultipliedAsTheyLie) {
   EXPECT_EQ(s.Products(), 1);
 }
 
-// As import leaves a weight behind a DequantizeLinear: of rows with one scale each.
+// A weight after a DequantizeLinear, as import leaves it: rows with one scale each.
 TEST(Fp8Matmuls, APackedWeightIsBytesInLinesAlongK) {
   for (const auto& [turned, block, changes] : {std::tuple(false, 64, 1), {true, 64, 0}, {false, 32, 0}}) {
     Fp8 s;
@@ -78,7 +78,7 @@ TEST(Fp8Matmuls, APackedWeightIsBytesInLinesAlongK) {
     PassOptions options;
     options.target.fp8 = true;
     const Result<PassResult> result = LowerQuantised(&s.g, options);
-    // Scales of rows change along k where rows count it, and those of blocks do.
+    // Nothing changes if scales vary along k, which block scales do, and row scales do if rows are along k.
     EXPECT_EQ(result->changes, changes);
     for (NodeId id = 0; id < s.g.size() && changes != 0; ++id) {
       const ir::Node& node = s.g.node(id);
@@ -105,19 +105,19 @@ TEST(Fp8Matmuls, ConvolutionsHaveAScaleForEachOutput) {
 }
 
 TEST(Fp8Matmuls, OtherProductsStay) {
-  {  // no GPU that multiplies FP8
+  {  // a GPU without FP8 matmuls
     Fp8 s;
     const NodeId x = s.Quantised(s.In("x", Shape({4, 8})), DType::kE4M3, 0.25);
     s.Out("y", s.b.MatMul(x, s.Scaled(s.Weight(DType::kE4M3, Shape({8, 5})), s.b.Scalar(DType::kF32, 2))));
     EXPECT_EQ(s.Run(false).changes, 0);
   }
-  {  // one factor is not quantised
+  {  // one operand is not quantised
     Fp8 s;
     s.Out("y", s.b.MatMul(s.In("x", Shape({4, 8})),
                           s.Scaled(s.Weight(DType::kE4M3, Shape({8, 5})), s.b.Scalar(DType::kF32, 2))));
     EXPECT_EQ(s.Run().changes, 0);
   }
-  {  // scales change along k
+  {  // scales vary along k
     Fp8 s;
     const NodeId x = s.Quantised(s.In("x", Shape({4, 8})), DType::kE4M3, 0.25);
     const NodeId scales = s.b.Floats(DType::kF32, Shape({8, 1}), {1, 2, 3, 4, 5, 6, 7, 8});
@@ -126,7 +126,7 @@ TEST(Fp8Matmuls, OtherProductsStay) {
   }
 }
 
-// Then the kernel that computes the transposed value quantises it.
+// A transposed value is quantised by the kernel that computes it.
 TEST(Fp8Matmuls, WhatIsTransposedIsQuantisedBefore) {
   Fp8 s;
   const NodeId made = s.b.MatMul(s.In("u", Shape({1, 2, 3, 4})), s.In("v", Shape({1, 2, 4, 8})));
@@ -154,7 +154,7 @@ TEST(Fp8Matmuls, ManyNumbersOfFp8StaySo) {
   }
 }
 
-// The scores of an FP8 matmul that a softmax reads are in memory in 16 bits; unscaled sums never are.
+// Scores of an FP8 matmul that a softmax reads are stored in 16 bits; unscaled sums never are.
 TEST(Fp8Matmuls, ScaledSumsAreStoredIn16Bits) {
   Fp8 s;
   const NodeId x = s.Quantised(s.In("x", Shape({4, 64})), DType::kE4M3, 0.25);

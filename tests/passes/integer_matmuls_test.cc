@@ -16,11 +16,11 @@ ir::ConvAttrs Conv(int64_t pad = 0, int64_t groups = 1) {
   return attrs;
 }
 
-// Graphs whose weights nobody has folded.
+// Graphs whose weights are not folded.
 struct Quantised : SmallGraph {
   Quantised() { b.FoldConstants(false); }
 
-  // (x - zero) * scale, as DequantizeLinear is imported.
+  // (x - zero) * scale, as import writes DequantizeLinear.
   NodeId Real(NodeId x, NodeId zero, NodeId scale) {
     NodeId y = b.Cast(x, DType::kF32);
     if (zero != ir::kNoNode) y = b.Sub(y, b.Cast(zero, DType::kF32));
@@ -35,7 +35,7 @@ struct Quantised : SmallGraph {
   NodeId Number(DType dtype, double value) { return b.Scalar(dtype, value); }
 
   int64_t Changed() { return ExpectSame(this, LowerQuantised, {}, 100).changes; }
-  // Products of 8-bit integers.
+  // The number of matmuls of 8-bit integers.
   int64_t Products() const {
     int64_t n = 0;
     for (NodeId id = 0; id < g.size(); ++id) {
@@ -45,7 +45,7 @@ struct Quantised : SmallGraph {
     }
     return n;
   }
-  // Of constants.
+  // The bytes of constants.
   int64_t WeightBytes() const {
     int64_t bytes = 0;
     for (NodeId id = 0; id < g.size(); ++id) {
@@ -94,8 +94,8 @@ TEST(IntegerMatmuls, AWeightKeepsItsBytesWithItsRowsAlongK) {
   }
 }
 
-// As a transposed convolution whose windows tile the output is imported: scales and zero points of the
-// weight, one for each channel, are seen through a chain of views.
+// Import writes a transposed convolution whose windows tile the output in this way: a chain of views repeats
+// the weight's scales and zero points, one for each channel.
 TEST(IntegerMatmuls, WhatAChainOfViewsShowsAgainAndAgainIsOneNumberForAllOfK) {
   Quantised s;
   constexpr int64_t kIn = 6, kOut = 3, kTaps = 4;
@@ -110,7 +110,7 @@ TEST(IntegerMatmuls, WhatAChainOfViewsShowsAgainAndAgainIsOneNumberForAllOfK) {
   s.Out("y", s.b.MatMul(s.b.Transpose(s.b.Reshape(w, Shape({kIn, kOut * kTaps})), {1, 0}), x));
   EXPECT_EQ(s.Changed(), 1);
   EXPECT_EQ(s.Products(), 1);
-  // The weight has no zero point, so that nobody adds up x.
+  // The weight has no zero point, so no sums of x are needed.
   for (NodeId id = 0; id < s.g.size(); ++id) {
     const ir::Node& node = s.g.node(id);
     if (node.dead || node.op != Op::kReduce) continue;
@@ -141,12 +141,13 @@ TEST(IntegerMatmuls, ConvolutionsArePaddedWithTheZeroPoint) {
       s.Out("y", s.b.Conv(x, w, Conv(1)));
       EXPECT_EQ(s.Changed(), 1);
       EXPECT_EQ(s.Products(), 1);
-      EXPECT_EQ(s.CountOf(Op::kPool), 1);  // sums windows, for the weight's zero points
+      EXPECT_EQ(s.CountOf(Op::kPool), 1);  // sums over windows, for the weight's zero points
     }
   }
 }
 
-// A value quantised by numbers of the run is padded with its zero point on the host, as bytes.
+// On the host, a value that is quantised by a scale and zero point of the run is padded as bytes, with the
+// zero point.
 TEST(IntegerMatmuls, NumbersThatTheGraphMakesArePaddedAsBytes) {
   Quantised s;
   const NodeId scale = s.In("scale", Shape{}), zero = s.In("zero", Shape{}, DType::kU8);
@@ -168,7 +169,7 @@ TEST(IntegerMatmuls, NumbersThatTheGraphMakesArePaddedAsBytes) {
   EXPECT_EQ(padded, 1);
 }
 
-// On GPUs what the run quantises is padded before: by 0, which any scale makes the zero point.
+// On GPUs such a value is padded before quantisation, by 0, which any scale maps to the zero point.
 TEST(IntegerMatmuls, WhoQuantisesForAGpuPadsAsWell) {
   const auto writes = [](bool never_0, bool own_zero) {
     Quantised s;
@@ -199,7 +200,7 @@ TEST(IntegerMatmuls, GroupsHaveTheirOwnSums) {
   EXPECT_EQ(s.Changed(), 1);
 }
 
-// One channel a group: windows that slide over bytes, on GPUs in vectors of channels.
+// Groups of one channel: windows that slide over bytes, on GPUs in vectors of channels.
 TEST(IntegerMatmuls, OneChannelAGroupIsAWindowThatSlides) {
   const auto changed = [](int64_t channels, bool host) {
     Quantised s;
@@ -214,10 +215,11 @@ TEST(IntegerMatmuls, OneChannelAGroupIsAWindowThatSlides) {
   };
   for (const int64_t channels : {8, 9}) EXPECT_EQ(changed(channels, true), 1);
   EXPECT_EQ(changed(8, false), 1);
-  EXPECT_EQ(changed(9, false), 0);  // no vectors of them
+  EXPECT_EQ(changed(9, false), 0);  // 9 channels are no whole vectors
 }
 
-// Zero points of weights: 16 bits where 8 do not hold the difference, and no sums of windows.
+// Zero points of weights are subtracted from the weights, in 16 bits if 8 do not hold the difference. Then no
+// sums over windows are needed.
 TEST(IntegerMatmuls, WeightsOfOneChannelAGroupAreLessTheirZeroPoints) {
   const auto weight_type = [](int64_t zero, bool host, bool each = false) {
     Quantised s;
@@ -247,7 +249,7 @@ TEST(IntegerMatmuls, WeightsOfOneChannelAGroupAreLessTheirZeroPoints) {
   }
 }
 
-// The host computes them with ones, beside the matmul, also for padded windows.
+// The host computes these sums beside the matmul by a weight of ones, also for padded windows.
 TEST(IntegerMatmuls, ZeroPointsOfWeightsTakeSumsOfWindows) {
   for (const int64_t kernel : {1, 3}) {
     Quantised s;
@@ -264,7 +266,7 @@ TEST(IntegerMatmuls, ZeroPointsOfWeightsTakeSumsOfWindows) {
   }
 }
 
-// For two activations the host computes the sums of both sides by matmuls, too, all in integers.
+// For two activations the host computes the sums of both operands by matmuls as well, all in integers.
 TEST(IntegerMatmuls, SumsOfActivationsAreProductsOnTheHost) {
   for (const bool host : {true, false}) {
     Quantised s;
@@ -280,7 +282,7 @@ TEST(IntegerMatmuls, SumsOfActivationsAreProductsOnTheHost) {
   }
 }
 
-// GPUs do that if the matmul has the columns of a tile.
+// GPUs do so if the matmul has as many columns as a tile.
 TEST(IntegerMatmuls, OfManyOutputsWindowsAreAddedUpBesideTheProductOnGpus) {
   for (const int64_t outputs : {6, 8}) {
     Quantised s;
@@ -295,7 +297,7 @@ TEST(IntegerMatmuls, OfManyOutputsWindowsAreAddedUpBesideTheProductOnGpus) {
   }
 }
 
-// With fewer columns they add up channels, and then windows, unless these are single pixels.
+// With fewer columns they sum the channels, then the windows, unless a window is a single pixel.
 TEST(IntegerMatmuls, WindowsOfOnePixelHaveTheSumsOfItsChannels) {
   const auto pools = [](int64_t kernel, int64_t pad, int64_t stride) {
     Quantised s;
@@ -315,7 +317,7 @@ TEST(IntegerMatmuls, WindowsOfOnePixelHaveTheSumsOfItsChannels) {
   EXPECT_EQ(pools(3, 1, 1), 1);
 }
 
-// Floats are quicker for groups of few channels, and stay, unless their weights would be a tenth of all.
+// Groups of few channels stay in floats, which are faster, unless their weights are a tenth of all weights.
 TEST(IntegerMatmuls, GroupsOfFewChannelsAreIntegersWhereTheyAreMany) {
   for (const int64_t others : {8, 512}) {
     Quantised s;
@@ -344,7 +346,7 @@ TEST(IntegerMatmuls, OtherProductsStay) {
     EXPECT_EQ(product(s, s.In("x", shape)), 0);
   }
   {
-    Quantised s;  // a zero point that is no whole number
+    Quantised s;  // a zero point that is no integer
     EXPECT_EQ(
         product(s, s.b.Sub(s.b.Cast(s.In("x", shape, DType::kU8), DType::kF32), s.Number(DType::kF32, 0.5))),
         0);
@@ -355,12 +357,12 @@ TEST(IntegerMatmuls, OtherProductsStay) {
     EXPECT_EQ(product(s, s.Real(s.In("x", shape, DType::kU8), ir::kNoNode, scale)), 0);
   }
   {
-    Quantised s;  // what was scaled is cut to whole numbers
+    Quantised s;  // the scaled value is truncated to integers
     const NodeId scaled = s.Real(s.In("x", shape, DType::kU8), ir::kNoNode, s.Number(DType::kF32, 0.3));
     EXPECT_EQ(product(s, s.b.Cast(s.b.Cast(scaled, DType::kI32), DType::kF32)), 0);
   }
   {
-    Quantised s;  // truths
+    Quantised s;  // bools
     EXPECT_EQ(product(s, s.b.Cast(s.b.Cast(s.In("x", shape, DType::kU8), DType::kBool), DType::kF32)), 0);
   }
   {

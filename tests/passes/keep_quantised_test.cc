@@ -9,7 +9,7 @@ using ir::NodeId;
 using ir::Op;
 
 struct Quantised : SmallGraph {
-  // As DequantizeLinear and QuantizeLinear are imported.
+  // DequantizeLinear and QuantizeLinear as import writes them.
   NodeId Real(NodeId x, double zero, double scale) {
     NodeId y = b.Cast(x, DType::kF32);
     if (zero != 0) y = b.BinaryScalar(TapeOp::kSub, y, zero);
@@ -66,10 +66,10 @@ TEST(KeepQuantised, OtherStepsStay) {
   };
   EXPECT_EQ(rounds(9, 0.03, DType::kU8), 0);
   EXPECT_EQ(rounds(9, 0.031, DType::kU8), 3);
-  EXPECT_EQ(rounds(8, 0.03, DType::kU8), 1);  // other numbers
+  EXPECT_EQ(rounds(8, 0.03, DType::kU8), 1);  // another zero point
   EXPECT_EQ(rounds(9, 0.03, DType::kI8), 1);  // clamped
   Quantised s;
-  const NodeId x = s.In("x", Shape({24}));  // no whole numbers
+  const NodeId x = s.In("x", Shape({24}));  // not integers
   s.Out("y", s.Whole(s.b.BinaryScalar(TapeOp::kMul, x, 0.5), 0, 0.5, DType::kU8));
   EXPECT_EQ(s.Changed(), 0);
 }
@@ -88,7 +88,7 @@ TEST(KeepQuantised, MaximaOfWindowsAreOfTheNumbers) {
       EXPECT_TRUE(node.dead || node.op != Op::kPool || node.dtype == DType::kU8);
     }
   }
-  Quantised negative;  // a negative scale turns the order round
+  Quantised negative;  // a negative scale reverses the order
   const NodeId x = negative.In("x", Shape({1, 3, 7, 8}), DType::kU8);
   negative.Out("y", negative.b.Pool(negative.Real(x, 0, -0.2), Window(0)));
   EXPECT_EQ(negative.Changed(), 0);
@@ -106,7 +106,7 @@ TEST(KeepQuantised, PiecesOfOneFormArePutTogetherAsNumbers) {
   EXPECT_FALSE(changed(0.5));
 }
 
-// On the host, whose threads share a reduction; GPUs read many lines at once.
+// On the host threads share a reduction; GPUs read many lines at once.
 TEST(KeepQuantised, RangesAreFoundAtOnceOnTheHost) {
   for (const bool host : {true, false}) {
     for (const auto& [kind, shape, line] : {std::tuple{ir::ReduceKind::kMax, Shape({2, 3, 5, 7}), 2},

@@ -1,6 +1,6 @@
-// Masks of attention: whatever large negative number a model uses to drop keys, and in whatever form,
-// attention and limits are recognised, and rows that keep no key give the model's results. Other numbers stay
-// as they are.
+// Masks of attention: attention and limits are recognised for any large negative number and any form in which
+// a model drops keys. Rows that keep no key give the model's results. Masks with other numbers stay
+// unchanged.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -18,7 +18,7 @@ constexpr int64_t kB = 2, kH = 2, kS = 4, kT = 4, kD = 8;
 constexpr double kLowest = std::numeric_limits<float>::lowest();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// What a mask drops keys with, of the type that the model has it in.
+// The number with which a mask drops keys, and its type in the model.
 struct Drop {
   double value;
   DType type;
@@ -33,7 +33,7 @@ std::vector<Drop> MinusMuch() {
   return drops;
 }
 
-// Attention in pieces over q, k, v; how its scores are masked is a form's.
+// Attention as separate operators over q, k, v. A form decides how scores are masked.
 struct Masked {
   SmallGraph s;
   NodeId scores;  // [b, h, s, t]
@@ -76,9 +76,9 @@ struct Masked {
 struct Form {
   const char* name;
   std::function<NodeId(Masked*)> masked;
-  bool limit;           // its mask keeps a prefix: a limit
-  bool pieces_unless;   // what is not "minus much" is no mask at all: the pieces stay
-  bool finite = false;  // makes no sense with infinities
+  bool limit;          // its mask keeps a prefix, so it is a limit
+  bool pieces_unless;  // a number that is not very negative makes it no mask, and the operators stay separate
+  bool finite = false;  // undefined with infinities
 };
 
 std::vector<Form> Forms() {
@@ -132,7 +132,7 @@ std::vector<Form> Forms() {
   };
 }
 
-// Logits of q * k up to `logit`; rows of which nothing is kept among others.
+// Inputs with scores q * k up to `logit`; some rows keep nothing.
 ir::Values Inputs(const ir::Graph& g, double logit) {
   std::mt19937 rng(5);
   ir::Values values;
@@ -162,7 +162,7 @@ struct Found {
   bool attention = false, mask = false, limit = false;
 };
 
-// What both passes make of the form, which must compute what it did.
+// Runs both passes on the form and expects unchanged results. Returns what was recognised.
 Found Recognised(const Form& form, const Drop& drop, double logit) {
   Masked m(drop);
   m.Finish(form.masked(&m));
@@ -180,7 +180,7 @@ Found Recognised(const Form& form, const Drop& drop, double logit) {
     const float u = scalar::Load<float>(x.dtype, x.bytes.data(), i);
     const float v = scalar::Load<float>(y.dtype, y.bytes.data(), i);
     if (std::isnan(u) && std::isnan(v)) continue;
-    EXPECT_NEAR(u, v, 2e-3) << "element " << i;  // -65504 leaves scores of f32 two digits behind the point
+    EXPECT_NEAR(u, v, 2e-3) << "element " << i;  // adding -65504 leaves f32 scores two decimals
     if (::testing::Test::HasFailure()) break;
   }
   Found found;
@@ -212,7 +212,7 @@ TEST(Masks, WhatIsNotMuchIsNotTaken) {
     for (const double value : {-1.0, -50.0, -1000.0, -9000.0, 0.0, 1e4, kInf}) {
       if (form.finite && std::isinf(value)) continue;
       SCOPED_TRACE(std::string(form.name) + ", " + std::to_string(value));
-      // Scores that differ by more than the value: keys that it drops would still be seen.
+      // If scores differ by more than the value, keys that it should drop still count.
       const Found found = Recognised(form, {value, DType::kF32}, 500);
       EXPECT_FALSE(found.limit);
       EXPECT_EQ(found.attention, !form.pieces_unless);
@@ -221,8 +221,8 @@ TEST(Masks, WhatIsNotMuchIsNotTaken) {
   }
 }
 
-// What a value takes the place of is gone: what is added to it afterwards, or another value, would show in
-// rows that keep nothing.
+// A mask that replaces scores loses them. A bias added afterwards, or another value, would then show in rows
+// that keep nothing.
 TEST(Masks, WhatWouldChangeRowsThatKeepNothingStaysInPieces) {
   const Form later = {"a bias after the mask",
                       [](Masked* m) {
@@ -241,7 +241,7 @@ TEST(Masks, WhatWouldChangeRowsThatKeepNothingStaysInPieces) {
     EXPECT_FALSE(Recognised(form, {-1e9, DType::kF32}, 1).attention);
   }
   EXPECT_TRUE(Recognised(later, {-kInf, DType::kF32}, 1).attention);
-  EXPECT_TRUE(Recognised(later, {kLowest, DType::kF32}, 1).attention);  // absorbs the bias
+  EXPECT_TRUE(Recognised(later, {kLowest, DType::kF32}, 1).attention);  // the lowest number absorbs the bias
 }
 
 TEST(Masks, PaddingAddedToATriangleInPlaceOfScores) {

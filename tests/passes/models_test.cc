@@ -10,7 +10,7 @@ namespace {
 
 const std::string kData = SourceFolder() + "/tests/data/";
 
-// The census of a model after all passes; its outputs are compared on the way.
+// Runs all passes on a model and compares its outputs. Returns the census.
 Census After(const std::string& model, const std::string& data, const PassOptions& options = {}) {
   Result<ModelCase> c = LoadCase(kData + model, kData + data);
   EXPECT_TRUE(c.ok()) << c.status().message();

@@ -9,21 +9,21 @@ namespace {
 
 using ir::NodeId;
 
-// A weight [k, n], or the transpose of one [n, k], as DequantizeLinear has it.
+// A weight [k, n], or a transposed [n, k], for a DequantizeLinear.
 struct BytesCase {
   DType codes = DType::kI8;
-  int64_t block = 0;    // along k; 0: all
+  int64_t block = 0;    // block length along k; 0: all of k
   bool columns = true;  // a scale for each column
   bool zeros = false;
   bool transposed = false;
   DType dtype = DType::kF32;
-  double more = 0;  // than a whole number, of zero points
+  double more = 0;  // added to integer zero points
 };
 constexpr int64_t kK = 96, kN = 48;
 
 NodeId RepeatedInBlocks(ir::Builder& b, NodeId x, const BytesCase& c) {
   if (c.block == 0) return x;
-  // [.., blocks, ..] along k, each as often as a block is long
+  // Repeats each element of [.., blocks, ..] along k by the block's length.
   const Shape shape = b.shape(x);
   const int axis = c.transposed ? 1 : 0;
   Shape wide = shape, flat = shape;
@@ -83,7 +83,7 @@ PassOptions OnHost() {
   return options;
 }
 
-// For any number of rows, so that programs of many and of few rows have one weight.
+// For any number of rows, so that programs with many and with few rows share one weight.
 TEST(PackBytes, DequantisedWeightsOfMatmulsKeepTheirBytes) {
   const BytesCase cases[] = {{},
                              {DType::kU8},
@@ -114,11 +114,11 @@ TEST(PackBytes, DequantisedWeightsOfMatmulsKeepTheirBytes) {
   }
 }
 
-// Blocks that packed weights do not have, other readers, and other targets.
+// Block lengths that packed weights lack, other readers, and other targets.
 TEST(PackBytes, WhatElseIsWidenedStaysAsItIs) {
   SmallGraph odd = Dequantised({DType::kI8, 8}, 1);
   EXPECT_EQ(LowerQuantised(&odd.g, OnHost())->changes, 0);
-  // Zero points between codes, and beyond them: one for all, and one for each block.
+  // Zero points that are no integers or beyond the codes: one for all, and one for each block.
   for (const double more : {0.5, -300.0}) {
     for (const bool columns : {false, true}) {
       SmallGraph between = Dequantised({DType::kU8, 0, columns, true, false, DType::kF32, more}, 1);

@@ -1,4 +1,4 @@
-// Packed weights: the loss by rounding, the layout of codes, and that readers get the same numbers.
+// Packed weights: the error of rounding, the layout of codes, and that readers get the same numbers.
 #include "compiler/ir/packed_parts.h"
 #include "compiler/quantise/quantise.h"
 #include "core/synthetic.h"
@@ -38,7 +38,7 @@ void ExpectAlike(const std::vector<float>& x, const std::vector<float>& y) {
   for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-4 * (1 + std::abs(x[i]))) << i;
 }
 
-// A matmul of so many rows by a weight [k, n], or the transpose of one [n, k].
+// A matmul of `rows` rows by a weight [k, n], or by a transposed [n, k].
 SmallGraph Product(int64_t rows, int64_t k, int64_t n, bool transposed, DType dtype = DType::kF32) {
   SmallGraph s;
   const NodeId x = s.In("x", {rows, k}, dtype);
@@ -78,7 +78,7 @@ TEST(PackedWeights, TheHostReadsCodesAndOthersNumbersAndBothAreTheSame) {
       for (int64_t rows : {3, 80}) {
         SmallGraph s = Product(rows, 208, 40, transposed);
         PassOptions options = Bits(type, 32);
-        options.target = rows == 3 ? HostTraits() : GpuTraits();  // GPUs have no kernels of f32
+        options.target = rows == 3 ? HostTraits() : GpuTraits();  // GPUs have no packed kernels for f32
         ASSERT_EQ(QuantizeWeights(&s.g, options)->changes, 1);
         const std::vector<float> rounded = Output(s);
         ASSERT_TRUE(PackWeights(&s.g, options).ok());
@@ -100,7 +100,7 @@ TEST(PackedWeights, OnTheHostAnyNumberOfRowsReadsCodes) {
   }
 }
 
-// A weight [n, k] of E4M3 with a scale for each block of 64 (or, with `one`, one for all).
+// A weight [n, k] of E4M3 with a scale for each block of 64, or with `one` a single scale.
 std::shared_ptr<const ir::ConstantData> Fp8(int64_t n, int64_t k, bool one) {
   const int64_t block = one ? k : 64;
   std::vector<uint8_t> codes;
@@ -131,7 +131,7 @@ TEST(PackedWeights, ScalesOfManyRowsLetMatmulsAddUpAlongEitherDim) {
   }
 }
 
-// A factor for each number that is added up: the weight lies the other way then.
+// A factor along k: a weight with one scale is then packed along n instead.
 TEST(PackedWeights, FactorsAlongTheColumnsTurnAWeightOfOneScale) {
   SmallGraph s;
   const NodeId x = s.In("x", {3, 64});
@@ -143,7 +143,7 @@ TEST(PackedWeights, FactorsAlongTheColumnsTurnAWeightOfOneScale) {
   ExpectAlike(Output(s), before);
 }
 
-// Scales for rows, for blocks of rows and columns, and for all.
+// Factors for rows, for blocks of rows and columns, and for the whole weight.
 TEST(PackedWeights, WhatMultipliesAWeightIsPartOfItsScales) {
   constexpr int64_t kN = 64, kK = 128;
   struct Case {
@@ -179,7 +179,7 @@ TEST(PackedWeights, ScalesWithinABlockOrOfSharedWeightsStayFactors) {
   }
 }
 
-// On GPUs: any number of rows where there is wgmma, else 16; K in eights.
+// GPUs with wgmma read codes for any number of rows, others for up to 16. K must be a multiple of 8.
 TEST(PackedWeights, ManyRowsReadCodesWhereEveryGpuHasAKernelForThem) {
   const struct {
     PackedType type;
@@ -199,7 +199,7 @@ TEST(PackedWeights, ManyRowsReadCodesWhereEveryGpuHasAKernelForThem) {
   }
 }
 
-// The error of the one weight.
+// The error of the only weight.
 double ErrorIn(const PassResult& result) {
   double error = -1;
   EXPECT_EQ(std::sscanf(result.text.c_str(), "%*[^\n]\n%*[^]]]\tf32\t%lf", &error), 1) << result.text;
@@ -265,7 +265,7 @@ TEST(PackedWeights, WeightsThatSomethingElseReadsAreLeftAlone) {
   EXPECT_NE(one->text.find("stays as it is: it has numbers that are not finite"), std::string::npos)
       << one->text;
   EXPECT_LT(one->text.find("not finite"),
-            one->text.find('\n'));  // before the table of those that are rounded
+            one->text.find('\n'));  // before the table of rounded weights
 }
 
 TEST(PackedWeights, WeightsOfFewerColumnsOrRowsThanATileAreLeftAlone) {
@@ -275,7 +275,7 @@ TEST(PackedWeights, WeightsOfFewerColumnsOrRowsThanATileAreLeftAlone) {
   }
 }
 
-// Whose numbers no scale can say is named, and the reason is not that it is none.
+// A weight whose numbers no scale can represent is named, with that reason.
 TEST(PackedWeights, WeightsThatStayBecauseOfTheirNumbersAreNamed) {
   for (const auto& [wrong, weights, rest] :
        {std::tuple(static_cast<double>(INFINITY), 5, "not finite; and 2 more"),
@@ -311,7 +311,7 @@ TEST(PackedWeights, WhatIsSaidNamesTheGreatestErrorOrWhyThereIsNone) {
       << none->text;
 }
 
-// Their scales would be below every number that a scale's type has.
+// Their scales would underflow the scale's type.
 TEST(PackedWeights, NumbersOfWhichNothingWouldBeLeftStayAsTheyAre) {
   SmallGraph s;
   std::vector<double> values(64 * 64);
@@ -336,10 +336,10 @@ TEST(PackedWeights, ColumnsThatAreReadByThemselvesAreTilesOfTheWhole) {
   ExpectAlike(Output(s, 1), b);
 }
 
-// Embeddings: rows are unpacked as they are taken, from a matrix that lies along either dim, beside matmuls
-// that read its codes.
+// An embedding unpacks only the rows that it takes, from a matrix packed along either dim. Matmuls read the
+// same codes.
 TEST(PackedWeights, WhoTakesRowsUnpacksThoseAlone) {
-  constexpr int64_t kN = 700, kK = 100, kTaken = 3;  // more than is folded at once
+  constexpr int64_t kN = 700, kK = 100, kTaken = 3;  // larger than import folds at once
   for (const PackedType type : kTypes) {
     for (const bool zeros : {false, true}) {
       if (zeros && type > PackedType::kU8) continue;
@@ -404,7 +404,7 @@ TEST(PackedWeights, SyntheticWeightsStaySynthetic) {
   EXPECT_NEAR(std::sqrt(squares / (256 * 512)), 0.1 / std::sqrt(3.0), 0.01);
 }
 
-// A matrix whose numbers tell their places apart, with zero points.
+// A matrix with zero points whose numbers show their positions.
 std::shared_ptr<const ir::PackedMatrix> Numbered(PackedType type, int64_t n, int64_t k, int64_t block) {
   const int64_t blocks = (k + block - 1) / block;
   std::vector<uint8_t> codes;
@@ -418,7 +418,7 @@ std::shared_ptr<const ir::PackedMatrix> Numbered(PackedType type, int64_t n, int
   return ir::Pack(type, n, k, block, codes, scales, zeros, 0, DType::kF32);
 }
 
-// Rows and columns of the whole, as they are in a part.
+// Expects that the part of rows `n` and columns `k` has the numbers of the whole.
 void ExpectPart(const ir::PackedMatrix& whole, const ir::IndexRuns& n, const ir::IndexRuns& k) {
   ASSERT_TRUE(ir::CanCutPacked(whole, n, k));
   const auto part = ir::CutPacked(whole, n, k);
@@ -439,8 +439,8 @@ TEST(PackedWeights, PartsHaveTheNumbersOfTheWhole) {
   for (PackedType type : kTypes) {
     for (int64_t block : {32, 1024}) {  // one for each 32, and one for all
       const auto matrix = Numbered(type, 96, 1024, block);
-      ExpectPart(*matrix, {32, 48}, {0, 1024});        // tiles
-      ExpectPart(*matrix, {20, 24}, {0, 1024});        // rows of tiles
+      ExpectPart(*matrix, {32, 48}, {0, 1024});        // whole tiles
+      ExpectPart(*matrix, {20, 24}, {0, 1024});        // some rows of tiles
       ExpectPart(*matrix, {8, 8, 32, 3}, {0, 1024});   // some of every head
       ExpectPart(*matrix, {0, 96}, {512, 512});        // pieces
       ExpectPart(*matrix, {0, 96}, {0, 48});           // halves of blocks
@@ -462,7 +462,7 @@ TEST(PackedWeights, PartsHaveTheNumbersOfTheWhole) {
   EXPECT_FALSE(ir::CanCutPacked(*matrix, {0, 96}, {0, 40}));
 }
 
-// Tensor cores make no number of the others (core/packed_weights.h).
+// Only these codes become right numbers on tensor cores (core/packed_weights.h).
 TEST(PackedWeights, SyntheticCodesOfFp8AreNumbers) {
   for (PackedType type : {PackedType::kE4M3, PackedType::kE5M2}) {
     const ir::ConstantData& codes = *ir::SyntheticPacked(type, 96, 1024, 32, DType::kBF16, 5, 0.1f)->codes;

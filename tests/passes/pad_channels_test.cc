@@ -67,7 +67,7 @@ TEST(PadChannels, FewOutputsAreComputedWithOthers) {
   EXPECT_EQ(padded({.x = {1, 64, 96, 96}, .w = {3, 64, 3, 3}, .channels_last = false}), 0);
 }
 
-// Sums of the windows of bytes, beside their product, are of the copy as well: both read one input.
+// Sums over windows of bytes beside a matmul read the copy as well, so both have the same input.
 TEST(PadChannels, SumsBesideAProductReadTheCopy) {
   SmallGraph s;
   const ir::ConvAttrs attrs{{1, 1}, {1, 1}, {0, 0}, {0, 0}, 1};

@@ -1,4 +1,4 @@
-// Folding, common subexpressions, simplification, concatenation, splitting, states: each on a small graph.
+// Folding, common subexpressions, simplification, concatenation, splitting and states, each on a small graph.
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -110,7 +110,7 @@ TEST(SimplifyTest, WhatIsNoIdentityStays) {
   s.Out("difference", s.b.BinaryScalar(TapeOp::kSub, x, -0.0));
   s.Out("product", s.b.BinaryScalar(TapeOp::kMul, s.b.BinaryScalar(TapeOp::kMul, x, 1e30), 1e-30));
   EXPECT_EQ(ExpectSame(&s, Simplify).changes, 0);
-  // A root of what may be negative costs three instructions more, and no power.
+  // The reciprocal root of a value that may be negative takes three more instructions, but no pow.
   SmallGraph root;
   root.Out("y", root.b.BinaryScalar(TapeOp::kPow, root.In("x", Shape({4})), -0.5));
   ExpectSame(&root, Simplify);
@@ -265,7 +265,7 @@ TEST(OrderConvolutionWeightsTest, SixteenBitWeightsOfSeveralPointsLieChannelsLas
   }
 }
 
-// As that of a transposed convolution whose weight was folded late.
+// As for a transposed convolution whose weight was folded late.
 TEST(OrderConvolutionWeightsTest, OnAHostAViewOfAConstantIsAWeightToo) {
   SmallGraph s;
   std::vector<double> values;
@@ -332,7 +332,7 @@ TEST(PairStateTest, ConventionsPairWhatIsReallyUpdated) {
   EXPECT_EQ(ExpectSame(&unrelated, PairState).changes, 0);
 }
 
-// A recurrent layer's is another one after each run, not the old one with some rows changed.
+// A recurrent layer's state is replaced in each run, not updated in some rows.
 TEST(PairStateTest, WhatIsNamedAPastStateIsOne) {
   for (const auto& [in, out, states] :
        {std::tuple{"input.past_key_values.0.recurrent_states", "output.past_key_values.0.recurrent_states",

@@ -1,4 +1,4 @@
-// LowerPrecision: the values that are rounded to 16 bits, and those that never are.
+// LowerPrecision: which values are rounded to 16 bits, and which never are.
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -14,7 +14,7 @@ std::vector<float> FloatsOf(const ir::ConstantData& data) {
   return values;
 }
 
-// The relative error in norm of a graph's outputs, in `type` against as they are. The graph is lowered.
+// Lowers the graph to `type`. Returns the relative error in norm of its outputs.
 double ErrorIn(DType type, SmallGraph* s, int64_t most = 2) {
   const ir::Values in = RandomInputs(s->g, most);
   Result<ir::Values> exact = ir::EvaluateGraph(s->g, in);
@@ -24,7 +24,7 @@ double ErrorIn(DType type, SmallGraph* s, int64_t most = 2) {
   EXPECT_TRUE(result.ok()) << result.status().message();
   EXPECT_EQ(ir::Validate(s->g), "") << ir::Dump(s->g);
   ir::Values given = in;
-  for (size_t i = 0; i < given.size(); ++i) {  // states are of the type now
+  for (size_t i = 0; i < given.size(); ++i) {  // states have the type now
     const DType now = s->g.node(s->g.inputs[i].node).dtype;
     if (now == given[i]->dtype) continue;
     std::vector<uint8_t> bytes(static_cast<size_t>(given[i]->shape.elements() * ByteSize(now)));
@@ -152,7 +152,7 @@ TEST(LowerPrecision, AProductWithAWeightTooSmallForF16StaysInF32) {
   }
 }
 
-// x W, then `op` with a constant, then a matmul of that.
+// x W, then `op` with a constant, then a matmul.
 TEST(LowerPrecision, AProductOfWhatF16CannotHoldStaysInF32) {
   struct Case {
     TapeOp op;
@@ -180,7 +180,7 @@ TEST(LowerPrecision, AProductOfWhatF16CannotHoldStaysInF32) {
   }
 }
 
-// The scores of a softmax that is no attention; the first row is masked as a whole.
+// Scores of a softmax that is not part of attention. The first row is masked entirely.
 void AddMaskedSoftmax(SmallGraph* s, double masked) {
   const NodeId scores = s->b.MatMul(s->In("x", {2, 8}), Weight(s, {8, 4}, 1));
   const NodeId mask = s->b.Floats(DType::kF32, {2, 4}, {masked, masked, masked, masked, 0, masked, 0, 0});
@@ -238,7 +238,7 @@ TEST(LowerPrecision, StatesAreOfTheTypeAndWrittenInPlace) {
   EXPECT_EQ(out.inputs[0], s.g.inputs[0].node);
 }
 
-// Devices exchange half the bytes; the order of collectives stays.
+// Devices exchange half as many bytes; the order of collectives stays.
 TEST(LowerPrecision, CollectivesExchangeTheTypeInTheirOrder) {
   SmallGraph s;
   NodeId x = s.In("x", {4, 8});
@@ -261,13 +261,13 @@ TEST(LowerPrecision, CollectivesExchangeTheTypeInTheirOrder) {
   EXPECT_EQ(s.g.node(s.g.outputs[0].node).dtype, DType::kF32);
 }
 
-// The product of two values that the inputs make large exceeds f16, whatever reads it.
+// The product of two values that grow with the inputs can exceed f16, whatever reads it.
 TEST(LowerPrecision, WhatGrowsWithAPowerOfTheActivationsStaysInF32) {
   for (const bool squared : {false, true}) {
     SmallGraph s;
     const NodeId tens = s.b.Floats(DType::kF32, {64, 64}, std::vector<double>(64 * 64, 10));
     const NodeId p = s.b.MatMul(s.In("x", {2, 64}), tens), q = s.b.MatMul(s.In("z", {2, 64}), tens);
-    const NodeId y = s.b.Mul(p, squared ? p : q);  // some 4e5
+    const NodeId y = s.b.Mul(p, squared ? p : q);  // about 4e5
     s.Out("a", s.b.BinaryScalar(TapeOp::kMul, y, 1e-3));
     s.Out("b", s.b.Unary(TapeOp::kSqrt, y));
     EXPECT_LT(ErrorIn(DType::kF16, &s), 1e-2);

@@ -12,7 +12,7 @@ int64_t Pick(Rng& rng, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(rng);
 }
 
-// A value of shape [2, 4, 6] made of those there are (all of that shape).
+// A new value of shape [2, 4, 6] computed from values of `pool`, which have the same shape.
 NodeId Step(SmallGraph* s, Rng& rng, const std::vector<NodeId>& pool) {
   ir::Builder& b = s->b;
   auto any = [&] { return pool[static_cast<size_t>(Pick(rng, 0, static_cast<int64_t>(pool.size()) - 1))]; };

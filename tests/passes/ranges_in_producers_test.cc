@@ -9,12 +9,12 @@ using ir::NodeId;
 using ir::Op;
 
 struct Layers {
-  bool product = true;  // a product makes it
+  bool product = true;  // a matmul computes it
   bool from_zero = false;
   int layers = 1;
 };
 
-// As DynamicQuantizeLinear is imported; gives how many extremes were changed.
+// Adds a DynamicQuantizeLinear as import writes it. Returns the number of changed extremes.
 int64_t Combined(SmallGraph* s, const Layers& picture) {
   ir::Builder& b = s->b;
   NodeId x = s->In("x", Shape{2, 4, 5, 7});
@@ -58,7 +58,7 @@ TEST(RangesInProducers, ARangeFrom0HasOne) {
   EXPECT_EQ(s.CountOf(Op::kReduce), 0) << ir::Dump(s.g);
 }
 
-// The kernel that quantises computes its scale itself; the output's scale is another node.
+// The kernel that quantises computes its scale itself; the scale that is an output is another node.
 TEST(RangesInProducers, WhoQuantisesComputesItsOwnScale) {
   SmallGraph s;
   Combined(&s, {.from_zero = true});
@@ -70,7 +70,7 @@ TEST(RangesInProducers, WhoQuantisesComputesItsOwnScale) {
   }
 }
 
-// As exporters guard 16 bits against overflow: a bound that depends on whether any element is infinite.
+// Exporters guard 16 bits against overflow by a bound that depends on whether any element is infinite.
 TEST(RangesInProducers, ExtremesThatNothingBoundsAreCombined) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     SmallGraph s;
@@ -85,7 +85,7 @@ TEST(RangesInProducers, ExtremesThatNothingBoundsAreCombined) {
   }
 }
 
-// A cell of f32 does not hold every integer.
+// An f32 cell does not hold every integer.
 TEST(RangesInProducers, ExtremesOfWideIntegersStay) {
   SmallGraph s;
   const NodeId product = s.b.MatMul(s.In("x", {3, 4}), s.In("w", {4, 5}));

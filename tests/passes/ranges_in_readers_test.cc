@@ -12,14 +12,14 @@ using ir::Op;
 struct RangedPicture {
   Shape shape{2, 3, 5, 7};
   int along = 2;
-  bool with_0 = true;          // the range has 0 in it
-  bool other_picture = false;  // whose range it is
+  bool with_0 = true;          // the range is extended to contain 0
+  bool other_picture = false;  // the range belongs to another image
   bool padded = false, covers = true;
-  bool both = false;  // padded and as it is
+  bool both = false;  // read both padded and unpadded
   bool clusters = true;
 };
 
-// The picture with 0 around it, or without its first column.
+// The image padded with 0, or without its first column.
 NodeId Padded(SmallGraph* s, NodeId x, bool covers) {
   const Shape picture = s->b.shape(x);
   Shape padded = picture;
@@ -34,7 +34,7 @@ NodeId Padded(SmallGraph* s, NodeId x, bool covers) {
   return s->b.IndexedRead(x, {s->b.Ints(DType::kI32, Shape{1, 1, 1, padded[3]}, places)}, attrs, padded);
 }
 
-// As DynamicQuantizeLinear is imported. Gives how many pictures were changed.
+// Adds a DynamicQuantizeLinear as import writes it. Returns the number of changed images.
 int64_t Changed(SmallGraph* s, const RangedPicture& picture) {
   ir::Builder& b = s->b;
   const NodeId x = b.BinaryScalar(TapeOp::kSub, s->In("x", picture.shape), 1);
@@ -69,7 +69,7 @@ int64_t Changed(SmallGraph* s, const RangedPicture& picture) {
       .changes;
 }
 
-// Reductions of lines to one number for each row, and to one for all.
+// Counts reductions of lines: to one number for each row, and to a single number.
 std::pair<int64_t, int64_t> RowsAndAll(const SmallGraph& s, int64_t rows) {
   std::pair<int64_t, int64_t> found;
   for (NodeId id = 0; id < s.g.size(); ++id) {
@@ -101,7 +101,7 @@ TEST(RangesInReaders, OfSmallPicturesItIsFoundAtOnce) {
     EXPECT_EQ(Changed(&s, {.padded = padded}), 1);
     EXPECT_EQ(s.CountOf(Op::kReduce), 2) << ir::Dump(s.g);
   }
-  for (const bool clusters : {false, true}) {  // whose blocks are more than one
+  for (const bool clusters : {false, true}) {  // clusters have several blocks
     SmallGraph s;
     EXPECT_EQ(Changed(&s, {.shape = {1, 16, 8, 64}, .clusters = clusters}), 1);
     EXPECT_EQ(s.CountOf(Op::kReduce), clusters ? 2 : 4) << ir::Dump(s.g);

@@ -12,7 +12,7 @@ struct Shared {
   bool slow = false, state = false, second = true, output = false, annotated = false;
 };
 
-// Angles of a position: their cosines and sines. How many additions there are afterwards.
+// Cosines and sines of a position's angles. Returns the number of additions after the pass.
 int64_t Additions(const Shared& shared) {
   SmallGraph s;
   const NodeId x = s.In("x", {1, shared.elements});
@@ -42,7 +42,7 @@ TEST(Rematerialise, OthersReadWhatIsThere) {
   EXPECT_EQ(Additions({.annotated = true}), 1) << "it runs where somebody has said";
 }
 
-// What is computed from what is shared is copied with it, and what two inputs need is copied once.
+// A chain of shared values is copied together, and a value that two inputs need is copied once.
 TEST(Rematerialise, AChainIsCopiedAsAWhole) {
   SmallGraph s;
   const NodeId position = s.In("position", {1}, DType::kI64);

@@ -1,5 +1,5 @@
-// Tokens drawn from logits by a counter and a seed: from the requested number of tokens, each as often as it
-// is likely.
+// Tokens drawn from logits by a counter and a seed: only from the requested number of tokens, each with its
+// probability.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 
 using ir::NodeId;
 
-// Vectors of the authors' own library, Random123.
+// Test vectors of Random123, the authors' own library.
 TEST(PhiloxTest, KnownAnswers) {
   struct Case {
     std::vector<int64_t> in;  // counter, key
@@ -45,7 +45,7 @@ TEST(PhiloxTest, KnownAnswers) {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-// A program that hands logits on, with sampling behind it.
+// A program that passes logits on, with sampling appended.
 struct Drawn {
   explicit Drawn(Shape shape, DType tokens = DType::kI64, int64_t length = 1, DType type = DType::kF32) {
     s.In("input_ids", Shape({shape[0], length}), tokens);
@@ -62,7 +62,7 @@ struct Drawn {
     ADD_FAILURE() << name;
     return 0;
   }
-  // One token a row; `draws` goes on.
+  // Draws one token a row, and advances `draws`.
   std::vector<int64_t> Draw(const std::vector<float>& logits, const std::vector<float>& sampling,
                             std::vector<int64_t>* draws, const std::vector<int64_t>& rows = {}) {
     ir::Values values;
@@ -137,7 +137,7 @@ TEST(AppendSamplingTest, OnlyTheLikeliestAreDrawn) {
   EXPECT_EQ(drawn(3, 1), Set({1, 3, 5}));
   EXPECT_EQ(drawn(99, 1), Set({0, 1, 2, 3, 5})) << "the fifth is e^-10 as likely";
   EXPECT_EQ(drawn(0, 0.01f), Set({1}));
-  // At this temperature 1, 3, 5 and 2 have shares of 0.231, 0.226, 0.222 and 0.189.
+  // At this temperature tokens 1, 3, 5 and 2 have probabilities of 0.231, 0.226, 0.222 and 0.189.
   EXPECT_EQ(drawn(0, 0.22f), Set({1}));
   EXPECT_EQ(drawn(0, 0.24f), Set({1, 3}));
   EXPECT_EQ(drawn(0, 0.60f), Set({1, 3, 5}));
@@ -157,8 +157,8 @@ TEST(AppendSamplingTest, NearbyLogitsAreToldApart) {
   }
 }
 
-// At a temperature at which all that may be drawn is: exactly the tokens that sorting finds, however many
-// logits are equal, in each type.
+// At a high temperature every allowed token is drawn: exactly the tokens that sorting finds, in each type,
+// however many logits are equal.
 TEST(AppendSamplingTest, WhatIsDrawnFromIsWhatSortingFinds) {
   for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (int distinct : {12, 30, 90}) {
@@ -174,7 +174,8 @@ TEST(AppendSamplingTest, WhatIsDrawnFromIsWhatSortingFinds) {
         for (const auto& [token, count] : Counts(logits, 200, static_cast<float>(k), 1, 400, type))
           drawn.insert(token);
         EXPECT_EQ(drawn, want) << Name(type) << " " << distinct << " " << k;
-        // The same tokens have a share of k in 90, nearly: all of them, with those that equal the last.
+        // By probability the same tokens are allowed: each has about 1/90, and tokens equal to the last count
+        // too.
         drawn.clear();
         const float share = (static_cast<float>(k) - 0.5f) / 90;
         for (const auto& [token, count] : Counts(logits, 2000, 0, share, 400, type)) drawn.insert(token);
@@ -192,7 +193,7 @@ TEST(AppendSamplingTest, WithoutATemperatureItIsTheGreatest) {
   EXPECT_EQ(draws, (std::vector<int64_t>{1, 8, 2, 10}));
 }
 
-// A NaN anywhere gives token -1, and leaves other texts as they are; an infinite logit is the greatest.
+// A NaN anywhere in a row gives token -1, and other rows stay right. An infinite logit is the largest.
 TEST(AppendSamplingTest, FromWhatIsNoNumberNoTokenIsDrawn) {
   const float infinite = std::numeric_limits<float>::infinity(),
               nan = std::numeric_limits<float>::quiet_NaN();

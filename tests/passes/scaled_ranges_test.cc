@@ -11,13 +11,13 @@ using ir::Op;
 
 struct Scaled {
   std::vector<int> mean_axes = {2, 3};
-  bool by_pixel = false;  // the factor is one a pixel
-  bool negative = true;   // there are factors below 0
+  bool by_pixel = false;  // there is a factor for each pixel instead
+  bool negative = true;   // some factors are negative
   bool mean_of_other = false;
 };
 
-// A picture times a factor a channel, quantised as DynamicQuantizeLinear is imported. Gives how many extremes
-// were changed.
+// An image times a factor for each channel, quantised as import writes DynamicQuantizeLinear. Returns the
+// number of changed extremes.
 int64_t ScaledIn(SmallGraph* s, const Scaled& scaled) {
   ir::Builder& b = s->b;
   const Shape shape{1, 6, 5, 7};
@@ -41,7 +41,7 @@ int64_t ScaledIn(SmallGraph* s, const Scaled& scaled) {
   const int64_t changed =
       ExpectSame(s, [](ir::Graph* g, const PassOptions&) { return Tidied(g, FindScaledRanges(g)); }).changes;
   if (changed == 0) return 0;
-  // Each row of channels finds the range for itself.
+  // Each row of channels computes the range itself.
   PassOptions options;
   options.target.clusters = true;
   EXPECT_EQ(ExpectSame(s, FuseQuantRange, options).changes, 1) << ir::Dump(s->g);
@@ -52,7 +52,7 @@ TEST(ScaledRanges, ExtremesOfChannelsAreThoseOfTheProducts) {
   for (const bool negative : {false, true}) {
     SmallGraph s;
     EXPECT_EQ(ScaledIn(&s, {.negative = negative}), 2);
-    // The mean, both extremes of each channel, both of each row.
+    // The reductions are the mean, and both extremes of each channel and of each row.
     EXPECT_EQ(s.CountOf(Op::kReduce), 5) << ir::Dump(s.g);
   }
 }

@@ -1,5 +1,5 @@
-// fold_score_bias: the biases of attention that become features, with unchanged results. split_values: the
-// attention that is split into several, likewise.
+// fold_score_bias turns biases of attention into features, and split_values splits an attention into several,
+// both with unchanged results.
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -8,12 +8,12 @@ namespace {
 using ir::NodeId;
 using ir::Op;
 
-// Attention over a picture of `rows` by `columns` keys, with a bias by row and a bias by column.
+// Attention over an image of `rows` by `columns` keys, with a bias for each row and one for each column.
 struct Picture {
   int64_t rows = 6, columns = 12, features = 8, queries = 72;
   DType dtype = DType::kF16;
-  bool matmuls = true;       // the biases are sums of products
-  bool tensor_cores = true;  // of the target
+  bool matmuls = true;       // matmuls compute the biases
+  bool tensor_cores = true;  // the target has them
   float softcap = 0;
   float scale = 0.3f;
 };
@@ -25,7 +25,7 @@ NodeId Bias(SmallGraph* s, const Picture& p, const char* name, int64_t values) {
   return s->b.MatMul(s->In(name, {2, 3, p.queries, 5}, p.dtype), s->In(table, {5, values}, p.dtype));
 }
 
-// The attention after the pass; how far results moved stays below what its type rounds.
+// The number of masked attentions after the pass. Results may change by less than the type's rounding.
 int64_t MaskedAfter(const Picture& p) {
   SmallGraph s;
   const int64_t keys = p.rows * p.columns;
@@ -81,7 +81,7 @@ TEST(FoldScoreBias, OtherBiasesStay) {
   EXPECT_EQ(MaskedAfter({.features = 240}), 1) << "more than kernels take";
 }
 
-// How many attentions there are after the pass, whose results are the same.
+// The number of attentions after the pass; results must be unchanged.
 int64_t PartsAfter(DType dtype, int64_t features, int64_t values, bool tensor_cores = true) {
   SmallGraph s;
   const NodeId q = s.In("q", {1, 2, 3, features}, dtype), k = s.In("k", {1, 2, 5, features}, dtype),

@@ -1,4 +1,4 @@
-// sink_dequantise_below_gather: of a packed table, only the rows that a run reads are widened.
+// sink_dequantise_below_gather: only the rows of a packed table that a run reads are widened.
 #include "compiler/quantise/quantise.h"
 #include "tests/passes/small_graph.h"
 
@@ -10,7 +10,7 @@ using ir::Op;
 
 constexpr int64_t kRows = 40, kColumns = 6, kTaken = 5;
 
-// Rows `index` of (bytes - 3) * a scale for each row.
+// Rows `index` of a table (bytes - 3) * scale, with a scale for each row.
 struct Table : SmallGraph {
   NodeId table = ir::kNoNode;
 
@@ -25,7 +25,7 @@ struct Table : SmallGraph {
     table = b.Mul(b.BinaryScalar(TapeOp::kSub, wide, 3), scale);
     Out("y", b.Gather(table, In("index", {kTaken}, DType::kI64), 0));
   }
-  // Of work that is as large as the table.
+  // The number of computing nodes as large as the table.
   int64_t WholeTables() const {
     int64_t n = 0;
     for (NodeId id = 0; id < g.size(); ++id) {
@@ -40,8 +40,8 @@ TEST(SinkDequantiseBelowGather, OnlyTheRowsThatAreTakenAreWidened) {
   Table s;
   EXPECT_EQ(ExpectSame(&s, LowerQuantised, {}, kRows - 1).changes, 1);
   EXPECT_EQ(s.WholeTables(), 0) << ir::Dump(s.g);
-  EXPECT_EQ(s.CountOf(Op::kIndexedRead), 2);  // numbers, and their rows' scales
-  // Nothing is left for this pass that folding would widen.
+  EXPECT_EQ(s.CountOf(Op::kIndexedRead), 2);  // one for numbers, one for the rows' scales
+  // Folding has nothing left to widen.
   EXPECT_EQ(ExpectSame(&s, FoldConstants, {}, kRows - 1).changes, 0) << ir::Dump(s.g);
 }
 

@@ -56,13 +56,13 @@ inline ir::Values RandomInputs(const ir::Graph& g, int64_t most = 2) {
   return values;
 }
 
-// Completes a part of a pass that made `changes` changes: tidies the graph and gives a pass's result.
+// Completes a part of a pass that made `changes` changes: tidies the graph and returns a pass's result.
 inline Result<PassResult> Tidied(ir::Graph* graph, int64_t changes) {
   Tidy(graph);
   return PassResult{changes, ""};
 }
 
-// Runs the pass and expects a valid graph with the same outputs; gives its result.
+// Runs the pass and expects a valid graph with the same outputs. Returns the pass's result.
 inline PassResult ExpectSame(SmallGraph* s, Result<PassResult> (*pass)(ir::Graph*, const PassOptions&),
                              const PassOptions& options = {}, int64_t most = 2) {
   EXPECT_EQ(ir::Validate(s->g), "");

@@ -12,13 +12,14 @@ struct Squeeze {
   int64_t inputs = 12, outputs = 5;
   bool matmul = false;
   int64_t rows = 1, pad = 0;
-  bool ranged = true;  // else by a scale that is given
+  bool ranged = true;  // otherwise the scale is given
   bool other_reader = false;
-  bool corrected = true;  // a product with ones takes away the weights' zero point,
-  bool summed = false;    // or a sum of all bytes does
+  bool corrected = true;  // a matmul with ones subtracts the weights' zero point,
+  bool summed = false;    // or a sum of all bytes does so
 };
 
-// A product of what is quantised as DynamicQuantizeLinear is imported. Gives how many were changed.
+// A matmul of a value quantised as import writes DynamicQuantizeLinear. Returns the number of changed
+// matmuls.
 int64_t SummedIn(SmallGraph* s, const Squeeze& squeeze) {
   ir::Builder& b = s->b;
   const int64_t k = squeeze.inputs, n = squeeze.outputs, rows = squeeze.rows;
@@ -68,7 +69,7 @@ TEST(SmallMatmuls, BecomeSumsThatFindTheRange) {
       SmallGraph s;
       EXPECT_EQ(SummedIn(&s, {.outputs = outputs, .matmul = matmul}), 2);
       EXPECT_EQ(s.CountOf(Op::kConv) + s.CountOf(Op::kMatMul), 0) << ir::Dump(s.g);
-      // Both extremes, and both sums, an output each: no number for all of them is left.
+      // Both extremes and both sums, each for every output: no number for all of them is left.
       EXPECT_EQ(s.CountOf(Op::kReduce), 4) << ir::Dump(s.g);
       for (NodeId id = 0; id < s.g.size(); ++id) {
         const ir::Node& node = s.g.node(id);

@@ -9,7 +9,7 @@ using ir::Op;
 
 void PairFirst(SmallGraph* s) { s->g.states = {{0, 0}}; }
 
-// True if output 0 is reached from input 0 by writes alone.
+// The number of writes on the way from input 0 to output 0; the way must consist only of writes.
 int64_t ChainLength(const SmallGraph& s) {
   NodeId id = s.g.outputs[0].node;
   int64_t n = 0;

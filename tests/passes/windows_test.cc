@@ -87,7 +87,7 @@ TEST_P(Windows, PoolsOfOneWindowAreReductions) {
   }
 }
 
-// The sum of many 16-bit values is beyond what 16 bits hold; their mean is not.
+// The sum of many 16-bit values overflows 16 bits, but their mean does not.
 TEST_P(Windows, AMeanOf16BitValuesIsSummedInMore) {
   SmallGraph s;
   const NodeId x = s.b.BinaryScalar(TapeOp::kMul, s.In("x", Shape({1, 2, 40, 40}), DType::kF16), 500);

@@ -21,7 +21,7 @@ std::set<int64_t> Bytes(const Box& box) {
   return bytes;
 }
 
-// Loops over a tensor of shape [dims] of 4-byte elements, each over a part of one axis.
+// Loops over a tensor of 4-byte elements with extents `dims`, each over a part of one axis.
 Box RandomSlice(std::mt19937& random, const std::vector<int64_t>& dims) {
   std::vector<BoxDim> loops;
   int64_t stride = 4, base = 0;
@@ -89,7 +89,7 @@ TEST(Boxes, RemaindersAreExactOnSlicesOfOneTensor) {
   }
 }
 
-// Loops that begin anywhere and may pass the end of what the next larger stride spans.
+// Loops that begin anywhere, and may extend beyond the next larger stride.
 Box RandomLoops(std::mt19937& random) {
   std::vector<BoxDim> loops;
   for (int64_t stride : {4, 20, 40, 160}) {

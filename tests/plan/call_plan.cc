@@ -26,7 +26,7 @@ int32_t Refuse(const char* why, char* error, size_t error_size) {
   return 1;
 }
 
-// All are of floats, and give the type of their first input.
+// All ops work on floats, and their outputs have the first input's type.
 int32_t InferLikeFirst(void*, const rondo_op_node* node, rondo_op_type* outputs, char* error,
                        size_t error_size) {
   for (size_t i = 0; i < node->num_inputs; ++i) {

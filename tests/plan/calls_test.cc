@@ -153,7 +153,7 @@ const Broken kStepRules[] = {
 INSTANTIATE_TEST_SUITE_P(Ops, CallRules, testing::ValuesIn(kOpRules), RuleName);
 INSTANTIATE_TEST_SUITE_P(Steps, CallRules, testing::ValuesIn(kStepRules), RuleName);
 
-// What passes the verifier, and not the checker.
+// Plans that the verifier accepts and the checker refuses.
 class CallProofs : public BrokenSample {};
 
 TEST_P(CallProofs, Broken) { CheckerRefuses(MakeCallSample()); }

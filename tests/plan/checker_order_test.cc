@@ -1,4 +1,4 @@
-// The checker's knowledge of order: streams, events and collectives in flight. Also that it is quick.
+// What the checker knows of order: streams, events and collectives in flight. Also its speed.
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -85,7 +85,7 @@ TEST(CheckerStreams, PiecesMayBeWrittenAtOnce) {
 
 TEST(CheckerCollectives, ACollectiveInFlightKeepsItsBuffers) {
   Sample s = MakeSample();
-  // The memory of in0 goes to out0, which is written after the wait: good. Without the wait it is not.
+  // out0 takes the memory of in0 and is written after the wait, which is right. Without the wait it is wrong.
   BufferOf(s, kOut0).offset = 0;
   Status status = CheckPlan(s.data);
   EXPECT_TRUE(status.ok()) << status.message();
@@ -137,7 +137,7 @@ TEST(CheckerCost, ThousandsOfStepsTakeWellUnderASecond) {
       }
       previous = next;
     }
-    const std::clock_t start = std::clock();  // of this process: other processes do not count
+    const std::clock_t start = std::clock();  // CPU time of this process alone
     EXPECT_GOOD(m);
     const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     RecordProperty(streams ? "streams" : "one_stream", std::to_string(seconds));

@@ -1,4 +1,4 @@
-// One broken plan for each rule of the checker, which passes VerifyPlan; and unusual valid plans.
+// One broken plan for each rule of the checker, which VerifyPlan accepts; and unusual valid plans.
 #include "formats/plan/check/checker.h"
 
 #include <gtest/gtest.h>
@@ -98,7 +98,7 @@ TEST(Checker, MemoryIsReusedAfterTheLastReader) {
 TEST(Checker, InputsBeginBeforeAllSteps) {
   Maker m;
   const uint32_t a = m.AddBuffer("a", kTemp, 64, 0);
-  m.Copy(a, a, 1, 0, 8);  // any use before the input's first reader
+  m.Copy(a, a, 1, 0, 8);  // some use before the input's first reader
   m.Copy(m.kIn, m.kOut);
   EXPECT_BROKEN(m, "overlap");
 }
@@ -171,7 +171,7 @@ TEST(Checker, InPlaceNeedsLoadsBeforeStores) {
   EXPECT_BROKEN(m, "not element by element");
 }
 
-// Other points have combined into it before a point loads it: the order within the tape says nothing.
+// Other points may have combined into the cell before a point loads it, whatever the order within the tape.
 TEST(Checker, WhatPointsCombineIntoIsNotLoadedBesideThat) {
   Sample s = MakeSample();
   Part part = PartOf(s, 5);
@@ -383,8 +383,8 @@ TEST(Checker, AnUpdateInPlaceKeepsTheRest) {
   EXPECT_GOOD(m);
 }
 
-// What it finds there must have been written before it, too: at which of its own points it reads is not
-// proven.
+// The memory must already have been written before the part, because the checker does not prove at which of
+// its points the part reads it.
 TEST(Checker, ASequentialPartMayReadWhatItWritesOverWhatWasWritten) {
   for (const bool sequential : {true, false}) {
     for (const bool written : {true, false}) {
@@ -417,7 +417,7 @@ TEST(Checker, ASequentialPartMayReadWhatItWritesOverWhatWasWritten) {
   }
 }
 
-// Found by fuzzing under the undefined-behaviour sanitizer.
+// Fuzzing with the undefined-behaviour sanitizer found this.
 TEST(Checker, ALoopOfOneRoundMayStateAnyStride) {
   constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
   Maker m;

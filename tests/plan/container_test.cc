@@ -35,7 +35,7 @@ std::vector<uint8_t> Written(const Sample& s) {
   return bytes;
 }
 
-// The flatbuffers section names every field, so equal encodings are equal plans.
+// The flatbuffers section holds every field, so equal encodings mean equal plans.
 std::vector<uint8_t> Encoded(const PlanData& plan) {
   std::vector<uint8_t> bytes;
   EXPECT_TRUE(EncodePlan(plan, &bytes).ok());
@@ -92,7 +92,7 @@ TEST(Container, RoundTripKeepsEverything) {
   for (size_t i = 0; i < 512; ++i) ASSERT_EQ((*weights)[i], static_cast<uint8_t>(7 * i + 1));
 }
 
-// An older reader ignores a new field. Data that it must not ignore have a source that it does not know.
+// An older reader ignores new fields. So data that it must not ignore get a source that it does not know.
 TEST(Container, SyntheticRunsAreAnUnknownSourceToOlderReaders) {
   Sample s = MakeSample();
   ASSERT_NE(s.data.buffers[kTable].synthetic_run, 0u);
@@ -124,7 +124,7 @@ TEST(Container, TruncationAnywhereIsAnError) {
   }
 }
 
-// The size in the header is made to fit, so that the sections themselves are cut.
+// The header's size is adjusted, so that the sections themselves are cut.
 TEST(Container, TruncatedSectionsAreAnError) {
   const std::vector<uint8_t> bytes = Written(MakeSample());
   for (size_t size = sizeof(FileHeader); size < bytes.size(); size += 3) {
@@ -149,7 +149,7 @@ TEST(Container, EveryFlippedByteIsNoticed) {
   }
 }
 
-// Past the integrity check nothing may crash, whatever the flatbuffer says, and memory stays bounded.
+// After the integrity check nothing may crash, whatever the flatbuffer holds, and memory stays bounded.
 TEST(Container, DamagedFlatbuffersNeverCrash) {
   const std::vector<uint8_t> good = Written(MakeSample());
   SectionEntry flatbuffer;

@@ -1,5 +1,4 @@
-// The GPU memory that plans state, against the values of cuMemGetInfo on an H200
-// (tools/bench/results/sessions.md).
+// Compares the GPU memory that plans state with cuMemGetInfo on an H200 (tools/bench/results/sessions.md).
 #include "formats/plan/device_memory.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +22,7 @@ constexpr Measured kMeasured[] = {
     {"ResNet-50, batch 32", 51011584, 83492864, 732 << 10, 34, 56, 136, 80},
 };
 
-// A plan of one device and one program.
+// A plan with one device and one program.
 struct Plan {
   explicit Plan(const Measured& from)
       : code(from.code / from.codes), codes(from.codes, Span<const uint8_t>(code)), steps(from.steps) {

@@ -1,4 +1,5 @@
-// The elements that guards and indices from data let a part touch; all that may be read has been written.
+// The elements that a part may touch by its guards and by indices from data. Everything that may be read must
+// have been written.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -22,7 +23,7 @@ Guard MakeGuard(Arena& a, int64_t stride, int64_t offset, int64_t extent, std::v
 
 // ------------------------------------------------------------------------------------ footprints
 
-// Elements that exist, point by point.
+// The existing elements, point by point.
 std::set<int64_t> Touched(const Part& part, const Operand& operand) {
   std::set<int64_t> elements;
   std::vector<int64_t> at(part.loops.size(), 0);
@@ -100,7 +101,7 @@ TEST(Guards, PiecesAreThePointsThatExist) {
 
 // ----------------------------------------------------------------------------------------- reads
 
-// out[i] = sum over k of a[step * i + dilation * k - pad], where it exists; `a` has `size` elements.
+// out[i] = sum over k of the existing a[step * i + dilation * k - pad]; `a` has `size` elements.
 Part Window(Arena& a, int64_t size, int64_t rounds, int64_t step, int64_t window, int64_t dilation,
             int64_t pad) {
   Part p;
@@ -119,7 +120,7 @@ Part Window(Arena& a, int64_t size, int64_t rounds, int64_t step, int64_t window
   return p;
 }
 
-// A concatenation of three, of which one may be missing, read through `window`.
+// Reads a concatenation of three values, of which one may be missing, through a window.
 Status Concatenated(int64_t missing, int64_t step, int64_t window, int64_t dilation, int64_t pad) {
   Maker m;
   const uint32_t a = m.AddBuffer("a", kTemp, 96, 512);
@@ -155,7 +156,7 @@ TEST(Guards, WhatNoPointReadsNeedNotBeWritten) {
   for (int64_t written : {0, 1}) {
     Maker m;
     const uint32_t a = m.AddBuffer("a", kTemp, 128, 1024);
-    // Every second element.
+    // Writes only every second element.
     m.Launch(m.AddKernel(Elementwise(m.arena, 1, 2), 2),
              {{m.kIn, 0}, {a, static_cast<uint64_t>(4 * written)}});
     m.Launch(m.AddKernel(Window(m.arena, 127, 66, 2, 1, 1, 2), 2), {{a, 0}, {m.kOut, 0}});
@@ -231,7 +232,7 @@ TEST(Guards, AScatterAloneWritesNothingThatIsKnown) {
   }
 }
 
-// Rows of 12 of a matrix that is read in rows of 16: the strides do not divide one another.
+// A matrix written in rows of 12 and read in rows of 16: neither stride divides the other.
 TEST(Guards, PiecesOfAnotherShapeCoverExactly) {
   for (int64_t missing = -1; missing < 2; ++missing) {
     Maker m;

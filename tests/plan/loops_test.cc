@@ -32,7 +32,7 @@ TEST(Loops, AFileKeepsThem) {
   EXPECT_EQ(program.steps[4].bindings[1].stride, -16);
 }
 
-// Whatever precedes them in the file.
+// Whatever precedes them in the file, loops are aligned.
 TEST(Loops, AFileKeepsThemAligned) {
   for (size_t length = 1; length <= 16; ++length) {
     Sample s = MakeLoopSample();
@@ -60,7 +60,7 @@ TEST(Loops, EveryRoundIsANodeOfAGraph) {
   EXPECT_EQ(NeedsOn(s.data, 0).nodes, uint64_t{2 + 4 * kLoopRounds});
 }
 
-// Rounds that read what the round before has written, row by row, without a buffer in between.
+// Each round reads the row that the round before wrote, without a buffer in between.
 TEST(Loops, ARowMayBeReadFromTheRowBefore) {
   Sample s = MakeLoopSample();
   // G = X[r] + Y[r - 1], into Y[r] as E: the first round's row is written before the loop.
@@ -73,7 +73,7 @@ TEST(Loops, ARowMayBeReadFromTheRowBefore) {
   BindingOf(s, 3, 1) = {kLoopH, 16, 16};
   BindingOf(s, 5, 0).offset = 5 * 16;
   ExpectVerifiedAndProven(s.data);
-  // Two rows back, the second round reads what nobody has written.
+  // If it reads two rows back, the second round reads a row that nothing has written.
   BindingOf(s, 3, 1) = {kLoopH, 32, 16};
   LoopIn(s).trips = 4;
   const Status status = CheckPlan(s.data);
@@ -141,7 +141,7 @@ class LoopProofs : public BrokenSample {};
 TEST_P(LoopProofs, Broken) { CheckerRefuses(MakeLoopSample()); }
 
 const Broken kProofs[] = {
-    // H must keep until the next round what step 3 writes.
+    // H must keep step 3's result until the next round.
     {"CarriedEndsEarly", [](Sample& s) { BufferOf(s, kLoopH).last_step = 4; }, "matter from step 0 to 5"},
     {"CarriedOverlapsOwn",
      [](Sample& s) {
@@ -149,7 +149,7 @@ const Broken kProofs[] = {
        BufferOf(s, kLoopE).aliases = kNone;
      },
      "are in use at once"},
-    // What each round writes anew lives within a round.
+    // A value that each round writes anew lives within a round.
     {"OwnLivesAllRounds", [](Sample& s) { BufferOf(s, kLoopG).last_step = 4; }, "matter from step 1 to 2"},
     {"ReadEachRoundEndsEarly", [](Sample& s) { BufferOf(s, kLoopX).last_step = 1; },
      "matter from step 0 to 4"},
@@ -169,7 +169,7 @@ const Broken kProofs[] = {
      },
      "reads byte 16"},
     {"OutputWithoutItsLastRow", [](Sample& s) { LoopIn(s).trips = 4; }, "reads byte 0 of buffer 2"},
-    // What a later round reads again cannot be taken over.
+    // A value that a later round reads again cannot be taken over.
     {"TakesOverWhatTheNextRoundReads",
      [](Sample& s) {
        // START is not copied: H is read in its place, and G takes it over in the loop.

@@ -1,4 +1,4 @@
-// Tensor maps of kernels' binaries: they obey TMA's limits, and reach no byte that the kernel may not touch.
+// Tensor maps of kernel binaries: they obey TMA's limits, and reach no byte that the kernel may not touch.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// Matmuls of a library: the verifier and the checker compare them with the kernel's contract.
+// Library matmuls: the verifier and the checker compare them with the kernel's contract.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -34,7 +34,7 @@ TEST(MachineCode, LiesInASectionOfItsOwn) {
   const Span<const uint8_t> code = plan->data.modules[0].codes[0];
   EXPECT_EQ(std::vector<uint8_t>(code.begin(), code.end()), std::vector<uint8_t>(expected, expected + 3));
 
-  // Damaged, and cut out of the table.
+  // Once damaged, once removed from the table.
   std::vector<uint8_t> damaged = bytes;
   damaged[section.offset + 1] ^= 1;
   plan = ReadPlan({damaged.data(), damaged.size()}, {}, arena);
@@ -177,7 +177,8 @@ const Broken kRules[] = {
        MatmulOf(s).lhs.batch_stride = 32;
      },
      "matrix 0 of its matmul, parameter 0, is not what"},
-    // Three rows of two batches that begin a row apart: the contract's four, two of them twice.
+    // Two batches of three rows that begin one row apart. They cover the contract's four rows, two of them
+    // twice.
     {"BatchesThatOverlap",
      [](Sample& s) {
        MatmulOf(s).batches = 2;

@@ -55,7 +55,7 @@ class Maker {
     steps.push_back(step);
     return steps.back();
   }
-  // Copies 64 floats from element `from` of one buffer to element `to` of another.
+  // Copies `count` floats from element `from` of one buffer to element `to` of another.
   Step& Copy(uint32_t from_buffer, uint32_t to_buffer, int64_t count = 64, int64_t from = 0, int64_t to = 0,
              uint32_t stream = 0) {
     return Launch(AddKernel(CopyKernel(arena, "", count, from, to)), {{from_buffer, 0}, {to_buffer, 0}},

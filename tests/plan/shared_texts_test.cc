@@ -41,7 +41,7 @@ double Seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Uncounted, these are 6e9 texts to verify: a minute for a megabyte.
+// Without a limit these would be 6e9 texts to verify, a minute for a megabyte.
 TEST(SharedTexts, ManyTablesOfManyAreRefusedAtOnce) {
   const std::vector<uint8_t> bytes = SharedTexts(80000, 80000);
   const double start = Seconds();

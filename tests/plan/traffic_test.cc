@@ -1,4 +1,4 @@
-// The bytes and operations of kernels, by their contracts. tests/tools has tests of whole plans.
+// The bytes and operations of kernels by their contracts. tests/tools tests whole plans.
 #include "formats/plan/traffic.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(KernelTraffic, OfAMapIsWhatItReadsAndWrites) {
   const Traffic traffic = KernelTraffic(kernel, bound);
   EXPECT_EQ(traffic.read, 256u);
   EXPECT_EQ(traffic.written, 256u);
-  EXPECT_EQ(traffic.operations, 0u);  // those of matmuls, convolutions and attention are counted
+  EXPECT_EQ(traffic.operations, 0u);  // only matmuls, convolutions and attention count
 }
 
 TEST(KernelTraffic, OfAMatmulIsTwoOperationsAPoint) {

@@ -1,4 +1,4 @@
-// One broken plan a rule: each changes one thing of the sample, and the message must say which.
+// One broken plan for each rule. Each changes one thing of the sample, and the message must name it.
 
 #include <gtest/gtest.h>
 
@@ -320,7 +320,7 @@ const Broken kTapeRules[] = {
      "stores nothing"},
 };
 
-// A map that stores what it loads, and combines all of it into one number.
+// A map that stores what it loads, and combines all of it into a single number.
 Part& Combining(Sample& s, TapeOp op = TapeOp::kCombineMax) {
   Part& p = PartOf(s, 5);
   p.operands = List<Operand>(

@@ -17,14 +17,14 @@ double Seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// A fraction of what is promised, 2 s a megabyte, also on slow processors; sanitizers take their time.
+// Limits that hold also on slow CPUs; the promise is 2 s a megabyte. Sanitizers need more time.
 #ifdef __SANITIZE_ADDRESS__
 constexpr double kBase = 4, kEachMegabyte = 4;
 #else
 constexpr double kBase = 0.6, kEachMegabyte = 0.3;
 #endif
 
-// Verifies and checks, whatever comes of it, within the limit.
+// Verifies and checks within the time limit, whatever the result.
 Status WithinTheLimit(const PlanData& plan) {
   std::vector<uint8_t> bytes;
   EXPECT_TRUE(EncodePlan(plan, &bytes).ok());
@@ -117,7 +117,7 @@ TEST(WorkOfThePlan, StagesOfAPartWithManyOperands) {
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
-// Operands whose boxes are cut into 81 and 32 pieces where they are compared, none of which meets another.
+// Operands whose boxes are cut into 81 and 32 pieces when they are compared; no pieces overlap.
 TEST(WorkOfThePlan, PairsOfOperandsInManyPieces) {
   Maker m;
   m.arena_bytes = 1 << 26;
@@ -127,7 +127,7 @@ TEST(WorkOfThePlan, PairsOfOperandsInManyPieces) {
   std::vector<Operand> operands;
   std::vector<TapeInst> body = {Number(1)};
   for (int64_t i = 0; i < 2000; ++i) {
-    // Strides of 3 times even, and of 3 times odd powers of 4.
+    // Strides are 3 times even powers, or 3 times odd powers, of 4.
     operands.push_back(
         i % 2 == 0 ? Access(m.arena, 0, Mode::kWrite, {196608, 12288, 768, 48, 3}, 3 * (1 + 16 + 256 + 4096))
                    : Access(m.arena, 0, Mode::kWrite, {786432, 49152, 3072, 192, 12}, 1));
@@ -184,7 +184,7 @@ TEST(WorkOfThePlan, AChainInPlacePasses) {
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
-// A recurrent layer: each step reads what the one before it wrote, and all is read at the end.
+// A recurrent layer: each step reads the result of the one before, and the end reads all results.
 TEST(WorkOfThePlan, ASequenceWrittenStepByStepPasses) {
   Maker m;
   constexpr int64_t kSteps = 20000;

@@ -1,4 +1,4 @@
-// Processes prove to one another that they know the secret.
+// Processes prove to each other that they know the secret.
 #include "drivers/processes/authentication.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::string TextOf(const uint8_t (&hash)[Blake2s::kBytes]) {
   return text;
 }
 
-// Of 0, 1, 2, ..., by parts of `part` bytes.
+// The hash of the bytes 0, 1, 2, ..., added in parts of `part` bytes.
 std::string HashOfCounting(size_t size, bool keyed, size_t part) {
   std::vector<uint8_t> bytes(size), key(32);
   std::iota(bytes.begin(), bytes.end(), uint8_t{0});
@@ -61,7 +61,7 @@ TEST(Blake2sTest, GivesThePublishedHashes) {
   }
 }
 
-// Of the data of RFC 7693, appendix E: hashes of many sizes, with a key and without, hashed together.
+// The data of RFC 7693, appendix E: hashes of many sizes, with and without a key, hashed together.
 TEST(Blake2sTest, HashesManySizes) {
   const auto sequence = [](uint32_t seed, size_t size) {
     std::vector<uint8_t> bytes(size);
@@ -74,7 +74,7 @@ TEST(Blake2sTest, HashesManySizes) {
     }
     return bytes;
   };
-  // The RFC's sum is over shorter hashes as well; this one is by Python's hashlib.
+  // The RFC's value also covers shorter hashes; this one is from Python's hashlib.
   Blake2s all;
   for (size_t size : {0, 3, 64, 65, 255, 1024}) {
     const std::vector<uint8_t> data = sequence(static_cast<uint32_t>(size), size), key = sequence(32, 32);

@@ -13,7 +13,7 @@ struct Destroy {
 };
 using Error = std::unique_ptr<rondo_error, Destroy>;
 
-// The first half of a run of one process: its plan, driver, runtime and session.
+// One process's plan, driver, runtime and session.
 struct Own {
   ~Own() {
     Error(rondo_session_destroy(session));

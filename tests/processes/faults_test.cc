@@ -1,4 +1,4 @@
-// Faults of one process, seen by all processes: reported before anything runs, or in the watchdog's time.
+// All processes see the fault of one process: before anything runs, or within the watchdog's time.
 #include <string>
 #include <thread>
 
@@ -10,7 +10,8 @@ namespace {
 
 using namespace damaged;  // NOLINT
 
-// The process whose file is damaged refuses it, and gives up as the rondo command does; all say why.
+// The process with the damaged file refuses it and gives up, like the rondo command. All processes report the
+// reason.
 TEST(FaultTest, OneRanksDamagedCollectivesAreToldToAll) {
   for (const Damage& damage : kDamages) {
     Together(4, [&](Processes& self) {
@@ -31,7 +32,7 @@ TEST(FaultTest, OneRanksDamagedCollectivesAreToldToAll) {
   }
 }
 
-// Each file is right in itself, but they are not one: a collective dropped, swapped, resized or another.
+// Each file is valid by itself, but they differ: one collective is left out, swapped, resized or another.
 TEST(FaultTest, PlansThatDifferInACollectiveAreFoundBeforeAnythingIsLoaded) {
   struct {
     const char* name;
@@ -93,8 +94,8 @@ TEST(FaultTest, OneThatIsLateIsWaitedFor) {
   });
 }
 
-// In each process two threads run a session each, in whatever order comes: a run is right, or an error tells
-// that the processes run different ones.
+// In each process two threads run a session each, in any order. A run is right, or an error says that the
+// processes run different sessions.
 TEST(FaultTest, TwoSessionsFromTwoThreadsAreRightOrReported) {
   for (unsigned round = 0; round < 20; ++round) {
     Together(2, [](Processes& self) {

@@ -33,7 +33,7 @@ struct Own {
   std::vector<Output> outputs;
 };
 
-// Runs `body` in each process with a `Layers` of its own.
+// Runs `body` in each process with separate `Layers`.
 inline void TogetherOn(uint32_t size, int layers, int64_t elements, bool split,
                        const std::function<void(Processes& self, Layers& layers)>& body) {
   Together(size, [&](Processes& self) {

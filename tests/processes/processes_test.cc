@@ -1,4 +1,4 @@
-// Processes without sessions: meeting, messages, data and ends.
+// Processes without sessions: how they meet, send messages and data, and end.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -56,7 +56,7 @@ TEST_P(SizesTest, EveryProcessLearnsWhatAllGive) {
   });
 }
 
-// More than connections hold by themselves, both ways at once.
+// More data than the connections buffer, both ways at once.
 TEST_P(SizesTest, ParcelsOfAnySizeArrive) {
   const uint32_t size = GetParam();
   Together(size, [&](Processes& self) {
@@ -169,7 +169,7 @@ TEST(TransferTest, ADifferentPurposeIsNamedOnBothSides) {
     const Parcel parcel = {1 - self.rank(), &byte, 1, &other, 1};
     const Status status = self.Transfer(PurposeOf(10 + self.rank()), {&parcel, 1});
     ASSERT_FALSE(status.ok());
-    // One of them may hear of it from the other.
+    // Either process may learn of the other's difference.
     EXPECT_NE(std::string(status.message()).find("thing 10"), std::string::npos) << status.message();
     EXPECT_NE(std::string(status.message()).find("thing 11"), std::string::npos) << status.message();
     EXPECT_FALSE(self.state().ok());
@@ -240,7 +240,7 @@ TEST(EndTest, AGoodbyeIsNoErrorUntilSomebodyWaits) {
   options.place = round.Place(1);
   Result<Processes*> self = Processes::Connect(options);
   ASSERT_TRUE(self.ok());
-  // The label of this side's part has gone out when the other is done; its data may still lie here.
+  // When the other side is done, this side's label has been sent, but its data may still be here.
   uint32_t word = 0;
   const Parcel parcel = {0, nullptr, 0, &word, 4};
   EXPECT_TRUE((*self)->Transfer(PurposeOf(1), {&parcel, 1}).ok());

@@ -15,7 +15,7 @@ constexpr uint64_t kWatchdogMs = kSanitized ? 3000 : 1000;
 
 class SessionsTest : public testing::TestWithParam<uint32_t> {};
 
-// Sizes below and above what an all-reduce is cut at, and one that the ranks do not divide.
+// Sizes below and above the limit at which an all-reduce is cut, and one that the ranks do not divide.
 TEST_P(SessionsTest, GiveTheBitsOfOneProcess) {
   for (int64_t elements : {3, 1000, 20011}) {
     for (bool split : {false, true}) {
@@ -38,7 +38,7 @@ TEST_P(SessionsTest, GiveTheBitsOfOneProcess) {
   }
 }
 
-// Each process gives only its own device's tensors, and takes only these.
+// Each process passes only its own device's tensors, and gets only these.
 TEST_P(SessionsTest, WantTheirOwnDevicesTensorsOnly) {
   TogetherOn(GetParam(), 1, 4, false, [&](Processes& self, Layers& layers) {
     Own own(self, layers);
@@ -51,7 +51,7 @@ TEST_P(SessionsTest, WantTheirOwnDevicesTensorsOnly) {
                 "output \"out" + std::to_string(other) + "\" is on a device that another process has");
     EXPECT_SAYS(session->Run(0, std::vector<Input>{layers.inputs[0]}, own.outputs), "is missing");
     EXPECT_SAYS(session->Run(0, std::vector<Input>{needed[1]}, own.outputs), "input \"x\"");
-    // The caller's mistakes end nothing.
+    // After the caller's mistakes the session still works.
     EXPECT_TRUE(session->Run(0, needed, own.outputs).ok());
   });
 }
@@ -96,7 +96,7 @@ TEST(RefusalTest, OneThatCannotLoadItIsNamed) {
   });
 }
 
-// A device that fails, as the others see it.
+// A device fails, and the other processes see its error.
 TEST(FailureTest, OnesErrorEndsTheOthersWithItsSentence) {
   TogetherOn(3, 3, 4, false, [](Processes& self, Layers& layers) {
     HostFaults faults;
@@ -121,15 +121,15 @@ TEST(FailureTest, OneThatEndsWithoutAWordIsNamed) {
     {
       Result<Session> session = own.Make(layers.plan);
       ASSERT_TRUE(session.ok()) << session.status().message();
-      if (self.rank() == 1) return;  // its session and its connections are given up
+      if (self.rank() == 1) return;  // it drops its session and its connections
       EXPECT_SAYS(session->Run(0, own.inputs, own.outputs), "process 1 has ended");
       EXPECT_SAYS(session->status(), "device 0, sync point 0");
     }
   });
 }
 
-// Neither does it fail nor go on. Its own process's watchdog says where it stands, and, if that does nothing
-// either, another's whom it waits for.
+// A device neither fails nor goes on. Its own process's watchdog reports where it stands. If that does
+// nothing either, another process's watchdog reports for whom it waits.
 void ExpectStopFound(uint64_t mine_ms, uint64_t others_ms, const char* text) {
   TogetherOn(2, 4, 4, false, [&](Processes& self, Layers& layers) {
     struct Pause {
@@ -168,7 +168,7 @@ TEST(FailureTest, OneWhoseProcessStopsIsFoundInTheOthersWatchdogsTime) {
   ExpectStopFound(600000, kWatchdogMs, "the device waits here for another (of 1)");
 }
 
-// Pairs of four, of which none sees what all do.
+// Pairs among four processes.
 TEST(GroupsTest, MeetWithoutTheOthers) {
   Together(4, [](Processes& self) {
     MeshPlan mesh(4);
@@ -207,13 +207,13 @@ TEST(GroupsTest, MeetWithoutTheOthers) {
     for (int run = 0; run < 3; ++run) {
       const Status status = session.Run(0, inputs, outputs);
       ASSERT_TRUE(status.ok()) << status.message();
-      // Twice 1 + 2, once 3 + 4.
+      // 1 + 2 twice, and 3 + 4 once.
       EXPECT_EQ(y[0], 2 * (1.0f + 2.0f) + (3.0f + 4.0f));
     }
   });
 }
 
-// In one program after another of two sessions, made in the same order everywhere.
+// Two sessions, made in the same order everywhere, run their programs in turn.
 TEST(OrderTest, SeveralSessionsTakeTurns) {
   Together(2, [](Processes& self) {
     Layers a(2, 2, 5, false, 1), b(2, 1, 9, true, 2);

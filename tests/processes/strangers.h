@@ -60,7 +60,7 @@ inline uint16_t FreePort() {
   return ntohs(at.sin_port);
 }
 
-// A Hello of `magic` from a stranger who knows the protocol but not the key.
+// A Hello with `magic` from a stranger that knows the protocol but not the key.
 inline std::string HelloOf(const char* magic, uint32_t from, uint32_t to, uint32_t number) {
   processes::Hello hello;
   std::memcpy(&hello.magic, magic, sizeof(hello.magic));
@@ -112,7 +112,7 @@ class Strangers {
   std::thread drip_;
 };
 
-// Stands between a process that connects to port() and `to`, and records the data of the former.
+// A proxy between a process that connects to port() and `to`. Records the data that the process sends.
 class Recorder {
  public:
   explicit Recorder(uint16_t to) : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

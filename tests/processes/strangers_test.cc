@@ -1,4 +1,4 @@
-// Processes meet, whatever strangers come to their ports, and however many.
+// Processes meet, however many strangers of whatever kind connect to their ports.
 #include "tests/processes/strangers.h"
 
 #include "drivers/processes/handshake.h"
@@ -42,7 +42,7 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// What process 1 of 3 said to process 0 in a meeting of before.
+// What process 1 of 3 sent to process 0 in an earlier meeting.
 std::string RecordedMeeting(std::string_view secret) {
   const uint16_t port = FreePort();
   Recorder recorder(port);
@@ -52,7 +52,7 @@ std::string RecordedMeeting(std::string_view secret) {
   return recorder.Heard();
 }
 
-// With a secret and without.
+// Runs with a secret and without.
 class MeetingTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(MeetingTest, FormsInTwoSecondsAmongStrangersOfEveryKind) {
@@ -70,11 +70,11 @@ TEST_P(MeetingTest, FormsInTwoSecondsAmongStrangersOfEveryKind) {
   EXPECT_LT(SecondsSince(start), 2);
   for (const Attempt& one : met) EXPECT_TRUE(one.status.ok()) << one.status.message();
   ASSERT_TRUE(met[0].self != nullptr);
-  // 350 have come, and the silent ones of the last 256 may still be sat there.
+  // 350 strangers came; silent ones among the last 256 may still hold their places.
   EXPECT_GT(met[0].self->turned_away(), 150u);
 }
 
-// Each held process 0 for five seconds, in turn.
+// In an earlier version each of them held process 0 up for five seconds.
 TEST_P(MeetingTest, TwelveThatSayOneByteHoldNobodyUp) {
   const uint16_t port = FreePort();
   Attempt met[2];
@@ -91,7 +91,7 @@ TEST_P(MeetingTest, TwelveThatSayOneByteHoldNobodyUp) {
   for (const Attempt& one : met) EXPECT_TRUE(one.status.ok()) << one.status.message();
 }
 
-// Sixteen bytes that anybody knew ended process 0.
+// In an earlier version sixteen bytes that anybody knew ended process 0.
 TEST_P(MeetingTest, AForgedGreetingEndsNothing) {
   const uint16_t port = FreePort();
   Attempt met[2];
@@ -108,7 +108,7 @@ TEST_P(MeetingTest, AForgedGreetingEndsNothing) {
   for (const Attempt& one : met) EXPECT_TRUE(one.status.ok()) << one.status.message();
 }
 
-// One that has proved itself, and has gone before all have come, is waited for anew.
+// A process that has proved itself and leaves before all have come may connect again.
 TEST_P(MeetingTest, WhoLeavesBeforeAllHaveComeMayComeAgain) {
   const uint16_t port = FreePort();
   Attempt met[3];
@@ -155,7 +155,7 @@ TEST(SecretTest, AnotherOneIsNotLetInAndBothSidesSayWhy) {
     std::thread first([&] {
       const Status status = Connect(0, 2, LoopOf(port), 0.6).status;
       EXPECT_SAYS(status, "process 1 of 2 has not come to process 0 within 0.6 s");
-      // Who comes finds out first, and leaves.
+      // The connecting process notices first, and leaves.
       EXPECT_SAYS(status, "turned away (");
     });
     EXPECT_SAYS(Connect(1, 2, LoopOf(port), 0.4, other).status,
@@ -165,7 +165,7 @@ TEST(SecretTest, AnotherOneIsNotLetInAndBothSidesSayWhy) {
   }
 }
 
-// If a process that knows the secret has other numbers, that is an error of all, reported to all at once.
+// If a process that knows the secret has other numbers, all processes report the error at once.
 TEST(SecretTest, OneOfUsWithOtherNumbersEndsAllAtOnce) {
   const uint16_t port = FreePort();
   const auto start = std::chrono::steady_clock::now();
@@ -176,7 +176,7 @@ TEST(SecretTest, OneOfUsWithOtherNumbersEndsAllAtOnce) {
   EXPECT_LT(SecondsSince(start), 10);
 }
 
-// Without a secret it might be a stranger: it gets the reason, and the others go on.
+// Without a secret it might be a stranger. It gets the reason, and the others go on.
 TEST(SecretTest, WithoutOneWhoeverHasOtherNumbersEndsItselfAlone) {
   const uint16_t port = FreePort();
   Attempt first;
@@ -196,7 +196,7 @@ TEST(SecretTest, ShortAndHugeOnesAreRefused) {
   EXPECT_SAYS(Connect(0, 2, "127.0.0.1:1", 1, std::string(4097, 's')).status, "a secret of 4097 characters");
 }
 
-// A Round that calls `before` with what a process is about to tell the others of itself.
+// A Round that calls `before` with the card that a process is about to send to the others.
 struct Tapped {
   MeetingPlace inner;
   std::function<void(const Card& card)> before;
@@ -216,7 +216,7 @@ struct Tapped {
   }
 };
 
-// Connects two through an all_gather; `before` sees rank 0's card while it already listens.
+// Connects two processes through an all_gather. `before` gets rank 0's card, when rank 0 already listens.
 void MeetTapped(const std::function<void(const Card& card)>& before, std::string_view secret,
                 uint32_t* turned) {
   Round round(2);
@@ -243,7 +243,7 @@ void MeetTapped(const std::function<void(const Card& card)>& before, std::string
   if (made.ok()) {
     const std::unique_ptr<Processes> self(*made);
     *turned = self->turned_away();
-    // Whom it has seated is who knows the key, and answers.
+    // The process that it accepted knows the key, and answers.
     uint32_t mine = 10, all[2] = {};
     const Status status = self->Gather(Status::Ok(), &mine, all, sizeof(mine), nullptr);
     EXPECT_TRUE(status.ok()) << status.message();
@@ -260,22 +260,22 @@ TEST(OwnPortTest, StrangersOfEveryKindAreTurnedAway) {
   uint32_t turned = 0;
   MeetTapped(
       [&](const Card& card) {
-        // The last words of each channel, by who knows everything but the key.
+        // The last messages of each channel, from a stranger that knows everything except the key.
         strangers = std::make_unique<Strangers>(card.port, 30, HelloOf(kLine, 1, 0, 0),
                                                 HelloOf(kLine, 1, 0, 1) + std::string(32, 0));
       },
       "", &turned);
-  EXPECT_GE(turned, 90u);  // the garbage and the forged; the silent ones' time is not up
+  EXPECT_GE(turned, 90u);  // the garbage and the forged ones; the silent ones still have time
 }
 
-// A recording of one meeting is of no use in another with the same secret.
+// A recording of one meeting does not work in another with the same secret.
 TEST(OwnPortTest, WhatWasRecordedIsOfNoUse) {
   uint16_t port = 0;
   std::string said;
   uint32_t turned = 0;
   MeetTapped([&](const Card& card) { port = card.port; }, kSecret, &turned);
   EXPECT_EQ(turned, 0u);
-  // The greeting of one who knew the secret, and the key of a meeting of before.
+  // The greeting of a process that knew the secret, with the key of an earlier meeting.
   const Card before[2];
   const Key old = processes::KeyOfAll(processes::KeyOf(kSecret), before, 2);
   std::vector<File> forged;
@@ -307,7 +307,7 @@ TEST(OwnPortTest, OnOneMachineNobodyBeyondItReachesThem) {
   EXPECT_EQ(turned, 1u);
 }
 
-// More than there are seats: the oldest leave.
+// More connections than places: the oldest are dropped.
 TEST(CrowdTest, FourHundredSilentOnesLeaveRoom) {
   const uint16_t port = FreePort();
   Attempt met[2];

@@ -1,5 +1,5 @@
-// write_readme_models FOLDER: writes the models and tensors that the READMEs' commands name, in one folder
-// for each section that uses another model.onnx.
+// write_readme_models FOLDER: writes the models and tensors that the READMEs' commands name. Each section
+// that uses a different model.onnx gets a folder.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -28,7 +28,7 @@ void Save(const ModelMaker& model, const fs::path& path) {
 
 bool Write(const Tensor& tensor, const fs::path& path) { return WriteTensor(tensor, path.string()).ok(); }
 
-// y = relu(x w): a matrix product, so that there is something to tune.
+// y = relu(x w). The matmul gives `rondo tune` something to tune.
 ModelMaker Product() {
   ModelMaker m;
   m.Input("x", {16, 64});
@@ -50,7 +50,7 @@ bool WriteProduct(const fs::path& folder) {
          Write(Ones("x", Shape({16, 64})), data / "input_0.pb") && Write(y, data / "output_0.pb");
 }
 
-// The sum over four devices of x, as one model and as one file a device.
+// The sum of x over four devices, as one model and as one file for each device.
 bool WriteCollective(const fs::path& folder) {
   fs::create_directories(folder);
   ModelMaker m;
@@ -65,7 +65,7 @@ bool WriteCollective(const fs::path& folder) {
   return Write(Ones("x", Shape({4, 8})), folder / "x.npy");
 }
 
-// As tools/examples/custom_ops/make_model.py makes it.
+// The model of tools/examples/custom_ops/make_model.py.
 bool WriteOps(const fs::path& folder) {
   fs::create_directories(folder);
   ModelMaker m;

@@ -52,7 +52,7 @@ class AsyncTest : public testing::TestWithParam<const char*> {
   Session MakeSession() { return rondo::MakeSession(runtime_, plan_); }
   Status Add(Session* session, float* y, const Completion& completion) {
     static const float kX[4] = {10, 20, 30, 40};
-    // On the stack of this function: RunAsync must not look at them after it has returned.
+    // These are on this function's stack: RunAsync must not read them after it has returned.
     std::string in = "x", out = "y";
     const Input inputs[] = {{in, kNone, DType::kF32, {4}, kX, 16}};
     const Output outputs[] = {{out, kNone, DType::kF32, y, 16}};
@@ -144,7 +144,7 @@ TEST_P(AsyncTest, ACompletionMayDestroyItsSession) {
   EXPECT_EQ(runtime_.session_count(), 0u);
 }
 
-// With its one worker busy here, the run could never begin.
+// The run could never begin, because the only worker is busy here.
 TEST_P(AsyncTest, ACompletionThatDestroysItsSessionTakesBackTheNextRun) {
   struct Last {
     AsyncTest* test;
@@ -189,7 +189,7 @@ TEST_P(AsyncTest, ManySessionsShareFewWorkers) {
   for (int run = 0; run < kRuns; ++run) {
     for (int i = 0; i < kSessions; ++i) {
       Status status = Add(&sessions[i], &y[i * 4], Completion());
-      if (status.code() == Code::kFailedPrecondition) {  // its run before is still in the queue
+      if (status.code() == Code::kFailedPrecondition) {  // its previous run is still in the queue
         EXPECT_TRUE(sessions[i].Wait().ok());
         status = Add(&sessions[i], &y[i * 4], Completion());
       }
@@ -215,7 +215,7 @@ TEST_P(AsyncTest, WithoutWorkersItIsRefused) {
   EXPECT_TRUE(session.idle());
 }
 
-// Counts threads, and refuses the one that it is told to.
+// Counts threads, and refuses one of them on request.
 struct Threads {
   int started = 0, joined = 0, refuse = -1;
   ThreadHooks hooks() {

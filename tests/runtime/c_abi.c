@@ -1,6 +1,6 @@
-/* The layout of the C interface, written down: compiles only while every struct, field and number is where
- * the first release with it had them. Structs may grow at their ends: change the size of one here when it
- * does, and nothing else. For 64-bit machines. */
+/* The layout of the C interface. It compiles only as long as every struct, field and number is where the
+ * first release with it had them. A struct may grow at its end: then change its size here, and nothing else.
+ * For 64-bit machines. */
 #include <stddef.h>
 
 #include "drivers/capi/rondo_host.h"

@@ -76,7 +76,7 @@ TEST(CppWrapper, RunsAPlan) {
   ASSERT_FALSE(error) << error.message();
   EXPECT_EQ(y, (std::vector<float>{10, 40, 90, 160}));
   EXPECT_EQ(total, y);
-  alignas(256) float there[128] = {1, 1, 1, 1};  // this driver's device memory is the process's
+  alignas(256) float there[128] = {1, 1, 1, 1};  // this driver's device memory is host memory
   error =
       session.Run(0, {rondo::api::DeviceIn("x", there, {4}, 4)}, {rondo::api::DeviceOut("y", there + 64, 4)});
   ASSERT_FALSE(error) << error.message();

@@ -142,7 +142,7 @@ static const char* CopyStates(rondo_session* session, rondo_session* from) {
   return NULL;
 }
 
-/* The tensors of a program that was built with a later rondo.h: larger structs. */
+/* Tensors of a program built with a later rondo.h, whose structs are larger. */
 static const char* RunWithLargerStructs(rondo_session* session) {
   struct {
     rondo_tensor tensor;
@@ -321,7 +321,7 @@ static const char* MisuseSession(rondo_session* session) {
   input.dtype = (rondo_dtype)99;
   EXPECT_FAILS(rondo_session_run(session, 0, &input, 1, NULL, 0, NULL), RONDO_INVALID_ARGUMENT, "dtype 99");
   input.dtype = RONDO_F32;
-  /* Not set, cut off inside a field, not aligned, of no struct there will ever be. */
+  /* Sizes that are not set, cut a field, are not aligned, or are too large for any struct. */
   const size_t sizes[] = {0, 8, offsetof(rondo_tensor, bytes), sizeof(input) + 4, (size_t)1 << 40, SIZE_MAX};
   for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
     input.size = sizes[i];

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kRounds = 20000;
 
-// The message of an error that is given back.
+// Destroys the error and returns its message.
 std::string Take(rondo_error* error) {
   const std::string text = rondo_error_message(error);
   rondo_error_destroy(error);
@@ -52,7 +52,7 @@ struct Loop {
   rondo_session* session = nullptr;
   float x[4] = {1, 1, 1, 1}, y[4] = {};
   std::atomic<int> ended{0}, refused{0};
-  std::string message;  // of the last refusal
+  std::string message;  // message of the last error
 
   void Note(rondo_error* error) {
     if (error != nullptr) ++refused;
@@ -75,8 +75,8 @@ TEST_P(CallbacksTest, DoneStartsTheNextRunAndIsNeverRefused) {
   Open();
   Loop loop;
   ASSERT_EQ(Take(rondo_session_create(runtime, plan, &loop.session)), "");
-  // Each round begins on this thread, which is still inside rondo_session_run_async when `done` is called,
-  // and goes on once in `done`.
+  // Each round starts a run from this thread and one more from `done`, which is called while this thread is
+  // still inside rondo_session_run_async.
   const rondo_run_done last = [](void* user, rondo_error* error) {
     auto* self = static_cast<Loop*>(user);
     self->Note(error);

@@ -1,6 +1,6 @@
-// Plan files that change under the reader. While they are opened, a change is an error or has no effect.
-// Later it does not affect weights that were read, as those of small plans are; of changed mapped weights, no
-// new session is made.
+// Plan files that change while they are in use. A change during Open is an error or has no effect. Later it
+// does not affect weights that were read, as those of small plans are. If mapped weights have changed, no new
+// session is made.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -26,8 +26,8 @@
 namespace rondo {
 namespace {
 
-// The tiny plan with `w` padded to `floats` elements, as a file that goes with this object; with `beside`,
-// its weights are in a file of their own, which a second plan shares.
+// The tiny plan with `w` padded to `floats` elements, as a file that is removed with this object. With
+// `beside`, its weights are in a separate file, which a second plan shares.
 class PlanFileOnDisk {
  public:
   explicit PlanFileOnDisk(int64_t floats, bool beside = false) : weights_(static_cast<size_t>(floats)) {
@@ -63,32 +63,32 @@ class PlanFileOnDisk {
     Write();
   }
 
-  // The file of the weights as it should be: in place, or at `path`.
+  // Writes the weights' file with its right contents, in place or to `path`.
   void Write(const char* path = nullptr) const {
     std::FILE* file = std::fopen(path == nullptr ? path_.c_str() : path, "wb");
     ASSERT_NE(file, nullptr);
     EXPECT_EQ(std::fwrite(bytes_.data(), 1, bytes_.size(), file), bytes_.size());
     std::fclose(file);
   }
-  // Its last `count` bytes, where the weights are, are gone.
+  // Cuts off the last `count` bytes, which are weights.
   void Shorten(size_t count) const {
     EXPECT_EQ(truncate(path_.c_str(), static_cast<off_t>(bytes_.size() - count)), 0);
   }
-  // Weight 0 of them all becomes `value`, in place, or in the file at `path`.
+  // Overwrites weight 0 with `value`, in place or in the file at `path`.
   void Overwrite(float value, const char* path = nullptr) const {
     std::FILE* file = std::fopen(path == nullptr ? path_.c_str() : path, "r+b");
     std::fseek(file, static_cast<long>(bytes_.size() - weights_.size() * 4), SEEK_SET);
     EXPECT_EQ(std::fwrite(&value, 4, 1, file), 1u);
     std::fclose(file);
   }
-  // Another file, with weight 0 of `value`, gets this one's name.
+  // Renames another file, whose weight 0 is `value`, to this one's name.
   void ReplaceByRenaming(float value) const {
     const std::string other = folder_.File("other");
     Write(other.c_str());
     Overwrite(value, other.c_str());
     std::filesystem::rename(other, path_);
   }
-  // As if nothing had been written for the last second; both times of the file change.
+  // Sets the file's times, so that it looks unchanged for the last second.
   void SetTime(timespec written) const {
     const timespec times[] = {written, written};
     EXPECT_EQ(utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
@@ -101,7 +101,7 @@ class PlanFileOnDisk {
   const char* path() const { return plan_.c_str(); }
   const char* second() const { return second_.c_str(); }
   const char* weights_path() const { return path_.c_str(); }
-  const uint8_t* bytes() const { return bytes_.data(); }  // of the file of the weights
+  const uint8_t* bytes() const { return bytes_.data(); }  // contents of the weights' file
   size_t weight_bytes() const { return weights_.size() * 4; }
 
  private:
@@ -110,10 +110,10 @@ class PlanFileOnDisk {
   std::vector<uint8_t> bytes_;
   TemporaryFolder folder_;
   const std::string plan_ = folder_.File("plan.rondo"), second_ = folder_.File("second.rondo");
-  std::string path_ = plan_;  // of the weights
+  std::string path_ = plan_;  // the weights' file
 };
 
-// weight 0, as a run sees it.
+// Weight 0 as a run sees it.
 float PickFirst(Session* session) {
   const int64_t index = 0;
   float z = 0;
@@ -143,12 +143,13 @@ struct Opened {
   Runtime runtime;
 };
 
-// The weights of 32 MB take some milliseconds to hash; the file loses them at some moment of that.
+// Hashing weights of 32 MB takes some milliseconds. The file is shortened at some moment in that time.
 TEST(ChangedFile, ShortenedWhileItIsOpenedIsAnErrorOrAPlan) {
   PlanFileOnDisk file(8 << 20);
   int errors = 0;
   for (const bool mapped : {false, true}) {
-    for (int round = 0; round < 8 || (errors == 0 && round < 200); ++round) {  // again on a busy machine
+    for (int round = 0; round < 8 || (errors == 0 && round < 200);
+         ++round) {  // more rounds on a busy machine
       file.Write();
       std::atomic<bool> begun{false};
       std::thread shortener([&] {
@@ -193,8 +194,7 @@ TEST(ChangedFile, WeightsThatWereReadStayWhateverBecomesOfTheFile) {
   EXPECT_EQ(PickFirst(&*after), 1);
 }
 
-// What is done to a file between Open and Create, and what Create then says of a plan whose weights are
-// mapped from it.
+// A change to a file between Open and Create, and Create's error for a plan whose weights are mapped from it.
 struct Change {
   const char* what;
   std::function<void(const PlanFileOnDisk&)> make;
@@ -239,7 +239,7 @@ TEST(ChangedFile, NoSessionIsMadeOfMappedWeightsWhoseFileHasChanged) {
       Result<Session> running = second.Create();
       ASSERT_TRUE(running.ok()) << running.status().message();
       change.make(file);
-      for (Opened* opened : {&first, &second}) {  // the first session of a plan, and another one
+      for (Opened* opened : {&first, &second}) {  // once for a plan's first session, once for another
         Result<Session> session = opened->Create();
         EXPECT_EQ(session.status().code(), change.expected) << session.status().message();
         EXPECT_NE(std::string(session.status().message()).find(change.says), std::string::npos)
@@ -266,7 +266,7 @@ TEST(ChangedFile, AWriteRightAfterOpenIsNoticed) {
     const int descriptor = open(file.path(), O_WRONLY);
     const float other = 42;
     const off_t at = static_cast<off_t>(std::filesystem::file_size(file.path()) - file.weight_bytes());
-    EXPECT_EQ(pwrite(descriptor, file.bytes() + at, 1, at), 1);  // the same: only the time is anew
+    EXPECT_EQ(pwrite(descriptor, file.bytes() + at, 1, at), 1);  // the same byte: only the time changes
     Opened mapped(file.path(), Mapping());
     EXPECT_EQ(pwrite(descriptor, &other, sizeof(other), at), 4);
     close(descriptor);
@@ -277,7 +277,7 @@ TEST(ChangedFile, AWriteRightAfterOpenIsNoticed) {
   }
 }
 
-// A device with memory of its own, to which weights are copied while the plan is loaded.
+// A device with separate memory, to which weights are copied while the plan is loaded.
 TEST(ChangedFile, WeightsThatChangeWhileTheyAreLoadedAreNotTaken) {
   PlanFileOnDisk file(4);
   FakeDriver driver;
@@ -311,7 +311,7 @@ TEST(ChangedFile, MappedWeightsThatAreCutOffEndARunningProcess) {
   Opened mapped(file.path(), Mapping());
   Result<Session> session = mapped.Create();
   const auto run = [&] {
-    std::signal(SIGBUS, SIG_DFL);  // sanitizers have one
+    std::signal(SIGBUS, SIG_DFL);  // sanitizers install a handler
     file.Shorten(16);
     PickFirst(&*session);
   };

@@ -14,7 +14,7 @@ namespace {
 
 using Values = std::vector<float>;
 
-// Memory of the caller's on the device; all drivers here take that of the process.
+// The caller's memory on the device. For all drivers here that is host memory.
 struct alignas(64) Block {
   float values[64] = {};
   Values First(size_t count = 4) const { return Values(values, values + count); }
@@ -27,10 +27,10 @@ Output Floats(std::string_view name, float* out, MemoryKind memory = MemoryKind:
   return {name, kNone, DType::kF32, out, 16, memory};
 }
 
-// "rebinding": the fake driver, whose graphs can be told other addresses; "fake": it cannot.
+// "rebinding": the fake driver with graphs that can get new addresses; "fake": without.
 class DeviceMemoryTest : public testing::TestWithParam<const char*> {
  protected:
-  // Ends the session with a scope, before the scope's plan.
+  // Ends the session before the plan of the same scope.
   struct Ending {
     Session& session;
     ~Ending() { session = Session(); }
@@ -59,7 +59,7 @@ class DeviceMemoryTest : public testing::TestWithParam<const char*> {
   Status Add(const Input& x, const Output& y, const RunOptions& options = {}) {
     return session_.Run(TinyPlan::kAdd, {&x, 1}, {&y, 1}, options);
   }
-  // Fails with kInvalidArgument, naming all of `names`, and leaves the session usable.
+  // Expects kInvalidArgument with all of `names`, and that the session stays usable.
   void ExpectRefused(const Input& x, const Output& y, std::initializer_list<const char*> names) {
     const Status status = Add(x, y);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
@@ -101,14 +101,14 @@ TEST_P(DeviceMemoryTest, ChangesWithEveryRun) {
     ASSERT_TRUE(Add(X(from.values, in), Floats("y", to.values, out), options).ok());
     for (size_t i = 0; i < 4; ++i) {
       const float product = static_cast<float>(run + 1) * static_cast<float>(i + 1);
-      total[i] += product;  // by a step that reads y
+      total[i] += product;  // computed by a step that reads y
       EXPECT_EQ(to.values[i], product) << "run " << run;
     }
     EXPECT_EQ(to.values[4], 0);
   }
   Block now;
   const Output outputs[] = {Floats("now", now.values)};
-  ASSERT_TRUE(session_.Run(TinyPlan::kPeek, {}, outputs).ok());  // by a copy step
+  ASSERT_TRUE(session_.Run(TinyPlan::kPeek, {}, outputs).ok());  // computed by a copy step
   EXPECT_EQ(now.First(), total);
 }
 
@@ -148,7 +148,7 @@ TEST_P(DeviceMemoryTest, OfStateIsCopied) {
   EXPECT_EQ(before.First(), Values({100, 100, 100, 100}));
 }
 
-// The plan takes the input over, as its user has said: where it lies, and so the result lies there, too.
+// With the user's permission the plan takes the input over in place, so the result lies there too.
 TEST_P(DeviceMemoryTest, ThatAStepTakesOverInPlaceHoldsTheResult) {
   TinyPlan in_place;
   auto* buffers = const_cast<Buffer*>(in_place.data.buffers.data());
@@ -173,7 +173,7 @@ TEST_P(DeviceMemoryTest, ThatAStepTakesOverInPlaceHoldsTheResult) {
   ExpectRefused(X(x.values), Floats("y", x.values + 1), {"\"y\"", "overlaps"});
 }
 
-// A program that reads y in many steps more.
+// A program in which many more steps read y.
 TEST_P(DeviceMemoryTest, OfManyStepsIsCopiedUntilItIsGivenAgain) {
   constexpr uint32_t kSteps = 20;
   TinyPlan many;
@@ -247,7 +247,8 @@ TEST_P(DeviceMemoryTest, MustBeApart) {
   ExpectRefused(X(at), Floats("y", at + 3), {"output \"y\"", "input \"x\""});
   ExpectRefused(X(at + 3), Floats("y", at, MemoryKind::kHost), {"output \"y\"", "input \"x\""});
   EXPECT_TRUE(Add(X(at), Floats("y", at + 4)).ok());
-  EXPECT_TRUE(Add(X(at, MemoryKind::kHost), Floats("y", at, MemoryKind::kHost)).ok());  // copied, one by one
+  EXPECT_TRUE(
+      Add(X(at, MemoryKind::kHost), Floats("y", at, MemoryKind::kHost)).ok());  // copied, one after another
   const Input same[] = {X(at), {"total", kNone, DType::kF32, {4}, at, 16, MemoryKind::kDevice}};
   EXPECT_TRUE(session_.Run(TinyPlan::kAdd, same, {}).ok());
   const Output twice[] = {Floats("y", at + 8), Floats("total_out", at + 9)};
@@ -304,7 +305,7 @@ TEST_F(DeviceMemoryOnAFakeDriver, IsToldToEachStepOnceAndOnlyWhenItIsAnother) {
     EXPECT_TRUE(session.Run(TinyPlan::kAdd, {&input, 1}, {&output, 1}).ok());
     return told;
   };
-  EXPECT_EQ(run(y), 2);  // both steps; the first has both tensors
+  EXPECT_EQ(run(y), 2);  // both steps get new addresses; the first has both tensors
   EXPECT_EQ(run(y), 0);
   EXPECT_EQ(run(z), 2);
   EXPECT_EQ(run(z), 0);

@@ -16,7 +16,7 @@ class Event {};
 
 struct Work {
   GraphNode node;
-  const Kernel* kernel = nullptr;  // null: a copy of `bytes` from [0] to [1], or a fill of [0] if that is all
+  const Kernel* kernel = nullptr;  // null: a copy of `bytes` from [0] to [1], or a fill if there is only [0]
   std::vector<DeviceAddress> addresses;
   uint64_t bytes = 0;
   uint8_t byte = 0;
@@ -37,7 +37,7 @@ class Stream {
 
 Status FakeControls::Call(const char* name) {
   std::lock_guard<std::mutex> lock(mutex);
-  auto found = calls.find(name);  // known names cost no allocation
+  auto found = calls.find(name);  // looking up a known name allocates nothing
   if (found == calls.end()) found = calls.emplace(name, 0).first;
   ++found->second;
   if (fail != name || fail_after-- != 0) return Status::Ok();
@@ -47,7 +47,7 @@ Status FakeControls::Call(const char* name) {
 
 namespace {
 
-// The element of operand `o` at point `i` of a one-loop map, or -1 when its index is out of range.
+// The element of operand `o` at point `i` of a map with one loop, or -1 if its index is out of range.
 int64_t Place(const Part& part, const Operand& o, const std::vector<DeviceAddress>& addresses, int64_t i) {
   int64_t at = o.offset + o.strides[0] * i;
   for (const Indirect& indirect : o.indirects) {
@@ -59,7 +59,8 @@ int64_t Place(const Part& part, const Operand& o, const std::vector<DeviceAddres
   return at;
 }
 
-// A map of floats over one loop with loads, multiplications, additions and stores. False on a bad index.
+// Runs a map of floats over one loop with loads, multiplications, additions and stores. False if an index is
+// out of range.
 bool RunPart(const Part& part, const std::vector<DeviceAddress>& addresses) {
   bool good = true;
   for (int64_t i = 0; i < part.loops[0]; ++i) {
@@ -146,7 +147,7 @@ Result<uint64_t> FakeDevice::ReserveStaging(Stream*, const CopyNeeds& copies) {
 
 Status FakeDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) {
   RONDO_RETURN_IF_ERROR(controls_->Call("Copy"));
-  if (!stream->recording)  // nothing is allocated
+  if (!stream->recording)  // only recording allocates
     return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes), Status::Ok();
   stream->recorded.push_back({{kNone, StepKind::kCopy}, nullptr, {from, to}, bytes});
   return Status::Ok();

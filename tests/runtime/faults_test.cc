@@ -69,7 +69,7 @@ TEST_F(FaultsTest, AGraphThatLacksAStepIsRefused) {
   EXPECT_STREQ(status.source_node(), "Add \"add_node\"");
 }
 
-// Every call that Create makes of the driver fails once.
+// Each call of the driver that Create makes fails once.
 TEST_F(FaultsTest, CreateSurvivesTheFailureOfEveryCallAndLeavesNothing) {
   for (bool mapped : {true, false}) {
     driver_.controls.host_memory = mapped;
@@ -146,7 +146,7 @@ TEST_F(FaultsTest, ACallersMistakeDoesNotStick) {
 
 TEST_F(FaultsTest, ADeviceOnWhichNothingWorksMakesTheRuntimeNotReady) {
   driver_.controls.fail = "MemoryInfo";
-  EXPECT_TRUE(runtime_.Ready().ok());  // no device is in use yet: none is asked
+  EXPECT_TRUE(runtime_.Ready().ok());  // no device is in use yet, so none is asked
   driver_.controls.fail = "";
   Session session;
   ASSERT_TRUE(Create(&session).ok());

@@ -14,11 +14,11 @@
 namespace rondo {
 namespace {
 
-constexpr uint64_t kMemory = 16 << 20;  // that the driver may have
+constexpr uint64_t kMemory = 16 << 20;  // the driver's limit
 constexpr uint32_t kThreads = 2;
 
-// The tiny plan, whose first step keeps `length` values a row: y = the greatest of a row of x * w, in
-// 8 * length bytes of scratch a thread.
+// The tiny plan with a first step that keeps `length` values a row: y is the maximum of a row of x * w. It
+// needs 8 * length bytes of scratch a thread.
 struct KeepingPlan : TinyPlan {
   explicit KeepingPlan(int64_t length) : kernels_(data.kernels.begin(), data.kernels.end()) {
     Part part = kernels_[0].parts[0];

@@ -120,7 +120,7 @@ TEST(InputErrors, EachMistakeIsOneSentenceAndNothingRuns) {
   EXPECT_TRUE(session->status().ok());
 }
 
-// On drivers whose memory is the process's, what a run or ReadState writes could be the session's own.
+// On drivers that use host memory, a run or ReadState could be asked to write into the session's own memory.
 TEST(InputErrors, AnOutputInTheSessionsOwnMemoryIsRefused) {
   TinyPlan tiny;
   FakeDriver driver;

@@ -25,7 +25,7 @@ class LoopsOnHost : public testing::Test {
     session_ = session.Take();
   }
 
-  // Whether a run of the loop gives what arithmetic does. `first` varies the input.
+  // Expects that a run of the loop gives the right numbers. `first` varies the input.
   void Expect(float first, RunOptions options = {}, MemoryKind memory = MemoryKind::kHost) {
     alignas(64) float x[kLoopRounds * 4], start[4], y[kLoopRounds * 4] = {}, last[4] = {}, h[4];
     for (int i = 0; i < 4; ++i) start[i] = h[i] = first * static_cast<float>(i);

@@ -1,5 +1,5 @@
 // Runs of rondo.hpp with any number of tensors: up to 32 allocate nothing, and no array is written beyond its
-// end. Every array of this program has a guard behind it.
+// end. Every array of this program is followed by a guard.
 #include <gtest/gtest.h>
 
 #include <atomic>

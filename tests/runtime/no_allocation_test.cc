@@ -1,4 +1,4 @@
-// No Run allocates, the first included: everything was made by Create.
+// No Run allocates, not even the first: Create has made everything.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -33,7 +33,7 @@ std::string FirstLineAfter(const std::string& text, const std::string& words) {
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
-// A function without an exported name is reported by its file.
+// A function without an exported name is reported by its file's name.
 TEST(AllocationWatch, NamesWhereTheFirstCallsComeFrom) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").filename();
   AllocationWatch watch;
@@ -117,7 +117,7 @@ TEST_P(NoAllocationTest, InTenThousandRunsInOtherDeviceMemoryEach) {
   bool good = true;
   for (int run = 0; run < 10000; ++run) {
     x[run % 3][0] = static_cast<float>(run);
-    // The last of three is copied, for its alignment.
+    // One of the three is copied because of its alignment.
     const Input input = {"x", kNone, DType::kF32, {4}, x[run % 3] + (run % 3 == 2), 16, MemoryKind::kDevice};
     const Output output = {"y", kNone, DType::kF32, y[run % 2], 16, MemoryKind::kDevice};
     good = good && session->Run(TinyPlan::kAdd, {&input, 1}, {&output, 1}).ok() &&

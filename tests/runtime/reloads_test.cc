@@ -1,4 +1,4 @@
-// Metrics of plans that come and go: their series are removed, the sums stay, and nothing grows.
+// Metrics of plans that are loaded and unloaded: their series are removed, the sums stay, and nothing grows.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,7 +13,7 @@
 namespace rondo {
 namespace {
 
-// Host memory that counts what of it is in use.
+// Host memory that counts the bytes in use.
 struct CountedMemory {
   HostAllocator allocator = {[](void* self, size_t bytes, size_t alignment) {
                                static_cast<CountedMemory*>(self)->bytes += bytes;
@@ -103,7 +103,7 @@ TEST_P(Reloads, TheSumsOfAllPlansStay) {
 TEST_P(ReloadsForgotten, SeriesGoWithTheLastSession) {
   Session first = Open("v1"), other = Open("v2");
   {
-    Session second = Open("v1");  // the same name, opened again beside the first
+    Session second = Open("v1");  // the same name, opened a second time
     RunOnce(first);
     RunOnce(second);
     RunOnce(other);
@@ -132,7 +132,7 @@ TEST_P(ReloadsKept, CountersOfAPlanOfTheSameNameGoOn) {
   EXPECT_EQ(runtime_.metrics().runs, 3u);
 }
 
-// Two hundred versions of a plan, or one name two hundred times where totals are kept.
+// Two hundred versions of a plan, or one name two hundred times if totals are kept.
 TEST_P(Reloads, TextAndMemoryStayFlat) {
   size_t text = 0, bytes = 0;
   for (int i = 0; i < 200; ++i) {
@@ -143,7 +143,7 @@ TEST_P(Reloads, TextAndMemoryStayFlat) {
       EXPECT_LT(Page().size(), 8000u);
     }
     if (i == 0) text = Page().size(), bytes = memory_.bytes;
-    // Counts that are kept get more digits.
+    // Kept counts get more digits.
     ASSERT_LE(Page().size(), text + (GetParam() ? 100 : 0)) << "after " << i + 1 << " reloads";
     ASSERT_EQ(memory_.bytes, bytes) << "after " << i + 1 << " reloads";
   }

@@ -280,12 +280,12 @@ struct CountsWaits : ForwardingDevice {
   int waits = 0;
 };
 
-// Work before a partition is done when any of its streams begins, and all of them are when the partition
-// ends.
+// When a stream of a partition begins, all work before the partition is done. When the partition ends, all
+// its streams are done.
 TEST(Streams, EachThatAPartitionUsesWaitsForTheFirstAndIsWaitedFor) {
   const std::vector<std::vector<uint32_t>> kStreams = {
       {0, 0, 0, 0}, {0, 0, 0, 1}, {0, 0, 0, 2}, {0, 0, 1, 2}, {0, 1, 1, 2}};
-  for (const std::vector<uint32_t>& streams : kStreams) {  // by step
+  for (const std::vector<uint32_t>& streams : kStreams) {  // the stream of each step
     Maker maker;
     maker.arena_bytes = 512;
     for (int64_t i = 0; i < 4; ++i)

@@ -1,5 +1,5 @@
-// Runs that end before they are complete: at a limit of time, or cancelled. Valid plans whose run takes 2^53
-// rounds end within moments, and the session is then in the state that session.h promises.
+// Runs that end early, at a time limit or by Cancel. Valid plans whose run takes 2^53 rounds end at once, and
+// the session is then in the state that session.h promises.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -34,7 +34,7 @@ class StopTest : public testing::Test {
     ASSERT_TRUE(opened.ok()) << opened.message();
     session_ = MakeSession(runtime_, plan_);
   }
-  // Before the driver goes.
+  // Must be called before the driver is destroyed.
   void Close() {
     session_ = Session();
     runtime_ = Runtime();
@@ -91,7 +91,7 @@ TEST_P(EndlessTest, ALimitEndsARunOf2To53Rounds) {
               "time limit of " +
                   std::to_string(limit * 1000) + " us");
     EXPECT_GE(took, static_cast<double>(limit));
-    EXPECT_LT(worked, static_cast<double>(limit) + 400);  // the rest of the machine does not count
+    EXPECT_LT(worked, static_cast<double>(limit) + 400);  // CPU time, so other processes do not count
   }
   EXPECT_TRUE(session_.status().ok()) << "its program has no state";
   EXPECT_TRUE(Peek().ok());
@@ -122,7 +122,7 @@ TEST_P(EndlessTest, AnotherThreadCancels) {
     std::thread canceller([&] {
       while (session_.idle()) std::this_thread::yield();
       std::this_thread::sleep_for(std::chrono::milliseconds(round * 5));
-      // Again and again: the session is in use a moment before its run is under way.
+      // Repeatedly, because the session is in use a moment before its run can be cancelled.
       for (int i = 0; i < 1000 && !session_.idle(); ++i) {
         session_.Cancel();
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -135,7 +135,7 @@ TEST_P(EndlessTest, AnotherThreadCancels) {
                                        ? status.message()
                                        : "program \"pick\", step 0 (Gather \"gather_node\"): cancelled");
   }
-  session_.Cancel();  // nobody's run
+  session_.Cancel();  // no run is under way
   EXPECT_TRUE(Peek().ok());
 }
 
@@ -201,7 +201,7 @@ TEST_F(StopTest, ASessionsOwnLimitIsThatOfItsRuns) {
 }
 #endif
 
-// The driver's launches cannot be stopped: the next partition is not begun.
+// The driver cannot stop a launch, but the next partition is not begun.
 TEST_F(StopTest, ARunIsCancelledBetweenPartitions) {
   TinyPlan tiny(true);
   FakeDriver driver;
@@ -229,7 +229,8 @@ TEST_F(StopTest, ALimitHoldsBetweenPartitions) {
   Close();
 }
 
-// A launched partition may only have begun: with a limit, its end is awaited before the next launch.
+// A launched partition may have only just begun. So with a limit the run waits for its end before the next
+// launch.
 TEST_F(StopTest, ALimitIsLookedAtWhenAPartitionHasEnded) {
   TinyPlan tiny(true);
   FakeDriver driver;

@@ -1,5 +1,5 @@
-// Eight threads, four sessions each, three plans, one runtime: while plans are loaded, unloaded and loaded
-// again, every result equals a single thread's to the bit.
+// Eight threads with four sessions each, three plans and one runtime. While plans are loaded and unloaded,
+// every result equals a single thread's to the bit.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,14 +18,14 @@ namespace {
 
 constexpr int kThreads = 8, kSessions = 4, kPlans = 3;
 
-// The plans differ in partitions and in weights: mapped, mapped, and generated.
+// The plans differ in partitions and in weights: two are mapped, one is synthetic.
 struct Plans {
   TinyPlan tiny[kPlans] = {TinyPlan(false, false), TinyPlan(true, false), TinyPlan(false, true)};
   Plans() { tiny[1].weights[3] = 1.25f; }
   Result<Plan> Open(int i) const { return Plan::FromData(tiny[i].data, tiny[i].weight_bytes()); }
 };
 
-// What run `run` of a session gets in and gives out: state, too, so that a lost or doubled run shows.
+// The outputs of one run of a session, including state, so that a lost or repeated run shows.
 struct Outcome {
   float y[4] = {};
   float total[4] = {};
@@ -49,10 +49,10 @@ bool RunOnce(Session* session, int run, Outcome* out) {
   return session->status().ok() && session->Run(TinyPlan::kPick, pick, picked).ok();
 }
 
-// Runs between two reloads of a session, and so the length of its state's history.
+// The number of runs between two reloads of a session, which is the length of its state's history.
 constexpr int kHistory = 25;
 
-// What one thread gets from `runs` runs over its sessions: compared with `expected`.
+// One thread: makes `runs` runs over its sessions and compares the results with `expected`.
 struct Worker {
   const Plans& plans;
   const Runtime& runtime;
@@ -63,7 +63,8 @@ struct Worker {
     *session = Session();
     Result<Plan> opened = plans.Open(plan);
     if (!opened.ok()) return false;
-    Result<Session> made = Session::Create(runtime, *opened);  // the plan itself goes; the session keeps it
+    Result<Session> made =
+        Session::Create(runtime, *opened);  // the Plan ends here; the session keeps it loaded
     if (!made.ok()) return false;
     *session = made.Take();
     return true;
@@ -117,7 +118,7 @@ TEST_P(ThreadsTest, ManySessionsOfManyPlansGiveTheResultsOfOneThread) {
   EXPECT_EQ(data.weight_bytes + data.arena_bytes + data.state_bytes, 0u);
 }
 
-// One opened plan, shared: loaded once however many threads ask at the same moment.
+// One opened plan is shared, and loaded once, however many threads make sessions at the same time.
 TEST_P(ThreadsTest, SessionsMadeAtOnceShareOnePlansWeights) {
   const Plans plans;
   DriverHandle driver = MakeDriver(GetParam());

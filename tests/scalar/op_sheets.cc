@@ -40,7 +40,7 @@ std::vector<F> FloatEdges() {
   return values;
 }
 
-// Where conversions round to even, overflow, or leave the range of an integer type.
+// Values at which conversions round to even, overflow, or leave the range of an integer type.
 template <typename F>
 std::vector<F> ConversionEdges() {
   std::vector<F> values = FloatEdges<F>();
@@ -82,7 +82,7 @@ std::vector<int64_t> IntegerEdges() {
   return values;
 }
 
-// Values as an array of `dtype`. 16 bits and fewer: all that there are.
+// Edge values as an array of `dtype`; for 16 bits and fewer, all values.
 std::vector<char> EdgesOf(DType dtype) {
   std::vector<char> bytes;
   const auto append = [&](const auto& values) {
@@ -129,7 +129,7 @@ auto WithEdges(TapeType type, F f) {
   return f(IntegerEdges());
 }
 
-// Inputs: all combinations of `count` values; of three, every fifth of the values.
+// Fills the inputs with all combinations of `count` values; for three inputs, with every fifth value.
 void Combine(TapeType type, size_t count, OpSheet* sheet) {
   WithEdges(type, [&](auto values) {
     using T = typename decltype(values)::value_type;
@@ -158,7 +158,7 @@ OpColumn ColumnOf(TapeOp op, TapeType operands, int64_t imm = 0) {
   return {op, result, imm, WideOf(result)};
 }
 
-// Operations of `count` operands of `type`.
+// The sheet of all operations on `count` operands of `type`.
 OpSheet SheetOf(TapeType type, size_t count) {
   OpSheet sheet;
   sheet.name = std::to_string(count) + " " + TypeName(type);
@@ -213,7 +213,7 @@ bool Close(Accuracy accuracy, F want, F got) {
   if (want == got) return std::signbit(want) == std::signbit(got);
   if (accuracy != Accuracy::kFunction || !std::isfinite(want) || !std::isfinite(got)) return false;
   const F relative = sizeof(F) == 4 ? F(4e-6) : F(2e-14), absolute = std::numeric_limits<F>::min();
-  // sin and cos of f32 are short of digits near their zeros.
+  // sin and cos in f32 lose digits near their zeros.
   const F near = sizeof(F) == 4 ? F(3e-7) : absolute;
   return std::fabs(want - got) <= std::fabs(want) * relative + (std::fabs(want) < F(1e-30) ? absolute : near);
 }

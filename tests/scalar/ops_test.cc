@@ -1,5 +1,5 @@
-// Every operation, of every type, over edge values: the definition against the compiler's evaluator and the
-// host driver with every instruction set. tests/core tests the definition itself.
+// Every operation in every type over edge values: compares the definition with the compiler's evaluator and
+// with the host driver with every instruction set. tests/core tests the definition itself.
 #include <gtest/gtest.h>
 
 #include <cmath>

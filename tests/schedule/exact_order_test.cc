@@ -1,5 +1,5 @@
-// The exact search against all orders, its bounds, and its parts: the model of memory, seams, and the least
-// memory that every order needs.
+// The exact search compared with all orders; its bounds; and its parts: the memory model, seams, and the
+// least memory that any order needs.
 #include "compiler/schedule/exact_order.h"
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@
 namespace rondo {
 namespace {
 
-// Ops that read up to three of the values before them, most of a few sizes, so that many may be written in
-// place. Some are outputs, some are written a second time, some are read by nobody.
+// Ops that read up to three earlier values. Most values have one of a few sizes, so that many can be computed
+// in place. Some are outputs, some are written twice, some are never read.
 LoweredProgram RandomProgram(uint64_t seed, int ops) {
   uint64_t state = seed * 2862933555777941757ull + 3037000493ull;
   auto below = [&](size_t n) {
@@ -57,8 +57,8 @@ LoweredProgram Reordered(const LoweredProgram& program, const std::vector<int>& 
   return copy;
 }
 
-// Of the program as it stands, by the stage that plans memory: sums of bytes that live at one step, those
-// that take over another's memory counting once.
+// The cost of the program's current order, by the memory planner's lifetimes: the bytes alive at each step,
+// where values that share memory count once.
 OrderCost CostByLifetimes(const LoweredProgram& program) {
   const std::vector<Life> lives = Lifetimes(program);
   const std::vector<int> takes_over = Donations(program, StreamOrder(program), lives);
@@ -132,7 +132,7 @@ TEST(ExactOrder, IsAsGoodAsTheBestOfAllOrders) {
     const OrderSearch below = FindOrder(model, deps, best - 1, kEnoughWork);
     EXPECT_TRUE(below.order.empty()) << "seed " << seed;
     EXPECT_GE(below.least, best) << "seed " << seed;
-    // From any limit, what it says of other limits is so.
+    // The search with any limit is right about other limits.
     for (int64_t limit = best - 64; limit > 0; limit -= 64) {
       const OrderSearch search = FindOrder(model, deps, limit, kEnoughWork);
       EXPECT_GT(search.least, limit) << "seed " << seed;
@@ -146,7 +146,7 @@ TEST(ExactOrder, IsAsGoodAsTheBestOfAllOrders) {
   EXPECT_GT(compared, 200);
 }
 
-// Each op after the one before it: what lives at an op is known.
+// Each op depends on the one before it, so only one order exists.
 TEST(LeastPeak, IsThePeakOfTheOnlyOrder) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     LoweredProgram program = RandomProgram(seed, 4 + 4 * static_cast<int>(seed));
@@ -174,7 +174,7 @@ TEST(ExactOrder, ProvesTheLeastOfSixtyOps) {
   EXPECT_GT(by_search, 10);
 }
 
-// Ops that a quick method puts in the wrong order: it takes what grows least first.
+// A program that a greedy method, which takes the op with the least growth first, orders badly.
 TEST(ExactOrder, FindsWhatGreedyMethodsMiss) {
   const LoweredProgram program = RandomProgram(1003, 60);
   const MemoryModel model(program);
@@ -198,7 +198,7 @@ TEST(ExactOrder, KeepsToItsWork) {
   for (int64_t work : {1000, 100'000, 1'000'000}) {
     const OrderSearch one = FindOrder(model, deps, peak / 2, work),
                       same = FindOrder(model, deps, peak / 2, work);
-    // It ends between two ops, after a look at each that is ready.
+    // The search ends between two ops, after looking at each ready op.
     EXPECT_LE(one.work, work + 400 * 400) << work;
     EXPECT_EQ(one.work, same.work);
     EXPECT_EQ(one.order, same.order);

@@ -34,7 +34,7 @@ void ForbidDonation(LoweredProgram* program) {
   for (LoweredOp& op : program->ops) op.in_place.clear();
 }
 
-// Four wide branches that all begin before any ends.
+// Four wide branches, which all begin before any of them ends.
 HandMade Branches() {
   HandMade made;
   const int x = made.Input("x", 16);
@@ -78,7 +78,7 @@ TEST(Schedule, LeavesAProgramAloneThatNoOrderImproves) {
   }
 }
 
-// Even if the peak is already as low as possible, a value is made no earlier than needed.
+// Even if the peak is already as low as possible, a value is computed no earlier than needed.
 TEST(Schedule, AValueIsMadeWhenItIsNeeded) {
   HandMade made;
   const int x = made.Input("x", 16), early = made.Temporary(100), a = made.Temporary(16),
@@ -152,7 +152,7 @@ TEST(Schedule, EveryOpComesAfterWhatItDependsOn) {
     EXPECT_LE(report.peak_after, report.peak_before);
     EXPECT_EQ(report.peak_after, PeakLiveBytes(program, GivenOrder(program)));
     ASSERT_EQ(program.ops.size(), original.ops.size());
-    // By name: every op once, with its own deps before it.
+    // Checks by name that every op occurs once, after its deps.
     std::vector<int> position(program.ops.size(), -1);
     for (size_t i = 0; i < program.ops.size(); ++i) {
       for (size_t o = 0; o < original.ops.size(); ++o) {

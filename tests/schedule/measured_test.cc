@@ -109,10 +109,10 @@ TEST(MeasuredTimes, AreFittedByALineThatGoesThroughThem) {
     exact.microseconds[bytes] = 6 + static_cast<double>(bytes) / 250;
   EXPECT_NEAR(exact.Fit().latency, 6, 1e-9);
   EXPECT_NEAR(exact.Fit().rate, 250, 1e-6);
-  exact.microseconds = {{1000, 5}, {1000000, 4}};  // more bytes take no longer
+  exact.microseconds = {{1000, 5}, {1000000, 4}};  // measured: more bytes take no longer
   EXPECT_TRUE(std::isinf(exact.Fit().rate));
   EXPECT_NEAR(exact.Fit().latency, (1 / 5. + 1 / 4.) / (1 / 25. + 1 / 16.), 1e-9);
-  exact.microseconds = {{1000, 1}, {2000, 10}};  // nothing below no bytes
+  exact.microseconds = {{1000, 1}, {2000, 10}};  // extrapolation does not go below 0
   EXPECT_EQ(exact.Fit().latency, 0);
   EXPECT_GT(exact.Fit().rate, 0);
 }
@@ -120,7 +120,7 @@ TEST(MeasuredTimes, AreFittedByALineThatGoesThroughThem) {
 TEST(CostModel, TakesWhatWasMeasuredAndElseTheTable) {
   CostModel costs = CostModelOf(true, 2, CollectivesBy::kFaster), table = costs;
   MeasuredTimes times = SomeTimes();
-  times.collectives[0].microseconds[1 << 20] = 9;  // quicker than the table's small kernels
+  times.collectives[0].microseconds[1 << 20] = 9;  // faster than the table's small kernels
   costs.measured = std::make_shared<const MeasuredTimes>(times);
   const auto time = [](const CostModel& model, CollectiveOp op, int64_t bytes, size_t ranks) {
     return model.CollectiveTime(op, bytes, ranks);
@@ -138,7 +138,8 @@ TEST(CostModel, TakesWhatWasMeasuredAndElseTheTable) {
   EXPECT_EQ(table.TakenFromCompute(), table.taken);
 }
 
-// The time that compute loses beside collectives makes the estimate as long as the run.
+// FitTaken finds the share of time that compute loses beside collectives with which the estimate is as long
+// as the run.
 TEST(MeasuredTimes, TellWhatComputeLosesFromTheLengthOfARun) {
   TimedSteps steps;
   steps.collectives = 1;
@@ -153,7 +154,7 @@ TEST(MeasuredTimes, TellWhatComputeLosesFromTheLengthOfARun) {
   EXPECT_EQ(FitTaken(end_with(0.6), end_with), 0.6);
   EXPECT_EQ(FitTaken(1, end_with), 0);
   EXPECT_EQ(FitTaken(1e6, end_with), kMostTaken);
-  // Nothing runs beside it.
+  // With nothing beside the collective, no share can be fitted.
   steps.steps[1].time = 0;
   EXPECT_FALSE(FitTaken(150, end_with).has_value());
 }
@@ -173,7 +174,7 @@ TEST(CostModel, TakesEstimatesOfKernelsButNoLessThanTheirBytesTake) {
   EXPECT_DOUBLE_EQ(costs.KernelTime(&kernel, traffic, 100), 7);
 }
 
-// Each kernel as long as its size does not say, and so for collectives.
+// Random times, unrelated to sizes, for kernels and collectives.
 std::shared_ptr<const MeasuredTimes> OtherTimes(const LoweredProgram& program, uint64_t seed) {
   Random random(seed);
   MeasuredTimes times = {"test"};

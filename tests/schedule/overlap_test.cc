@@ -1,4 +1,4 @@
-// Collectives beside compute: deps and budgets hold, runs end earlier, and nearly as early as possible.
+// Collectives beside compute: deps and budgets hold, and runs end earlier, nearly as early as possible.
 #include "compiler/schedule/overlap.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(MemoryCurve, IsTheSameAsFromTheBeginningAfterEveryMove) {
       ASSERT_EQ(curve.peak(), peak);
       ASSERT_LE(most, peak);
       if (seed % 2 != 0) continue;
-      // And what is planned takes no less.
+      // And the planned memory is no smaller.
       LoweredProgram ordered = program;
       Reorder(curve.order(), &ordered);
       ASSERT_GE(PlanMemory(ordered).lower_bound, peak);
@@ -105,11 +105,11 @@ TEST(Overlap, ComputeFromBehindAndFromAheadMovesBesideACollective) {
   HandMade made;
   const int x = made.Input("x", 100), a = made.Temporary(100), b = made.Temporary(100);
   const int c = made.Temporary(100), d = made.Temporary(100), sum = made.Temporary(100);
-  made.Sum({x}, b, "b");  // is not needed by the collective
+  made.Sum({x}, b, "b");  // the collective does not need it
   made.Sum({x}, a, "a");
   made.Wait(made.Start(CollectiveOp::kAllReduce, a, sum));
-  made.Sum({sum}, c, "c");  // needs it
-  made.Sum({x}, d, "d");    // does not
+  made.Sum({sum}, c, "c");  // needs the collective
+  made.Sum({x}, d, "d");    // does not need it
   made.Sum({b, c, d}, made.Output("y", 100), "y");
   const OverlapReport report = OverlapCollectives(&made.program(), Options(10));
   EXPECT_LT(report.collectives[0].exposed_after, report.collectives[0].exposed_before - 3);
@@ -127,7 +127,7 @@ TEST(Overlap, SaysWhatStoppedIt) {
   EXPECT_EQ(none.collectives[0].limit, "nothing else is ready between Sum \"maker\" and Sum \"reader\"");
   EXPECT_EQ(none.arena_before, none.arena_after);
 
-  // What could run beside it would be alive together with it.
+  // Values computed beside the collective would be alive together with it.
   HandMade large;
   const int in = large.Input("x", 16), from = large.Temporary(500), to = large.Temporary(500);
   large.Sum({}, from, "maker");
@@ -215,14 +215,14 @@ TEST(CostModel, IsTheMeasuredTableAndInProportionBetween) {
   EXPECT_DOUBLE_EQ(all_reduce(8, 4096), 22.6);
   EXPECT_DOUBLE_EQ(all_reduce(8, 4096, 2), 7.1);
   EXPECT_DOUBLE_EQ(all_reduce(4, 4096), 11.2);
-  EXPECT_DOUBLE_EQ(all_reduce(2, 16), 7.1);  // latency
+  EXPECT_DOUBLE_EQ(all_reduce(2, 16), 7.1);  // only latency
   EXPECT_DOUBLE_EQ(all_reduce(2, 16 << 20), 76);
   EXPECT_DOUBLE_EQ(all_reduce(2, (16 << 20) + (240 << 19)), (76 + 900) / 2.0);
   EXPECT_NEAR(all_reduce(2, int64_t{1} << 30), 900 + (900 - 76) / 240.0 * 768, 1e-6);  // beyond the table
   EXPECT_DOUBLE_EQ(all_reduce(16, 4096), 22.6);
-  // Each of 8 devices brings a part: half of what an all-reduce of the whole takes.
+  // Each of 8 devices contributes a part, which takes half the time of an all-reduce of the whole.
   EXPECT_DOUBLE_EQ(CostModelOf(true, 8).CollectiveTime(CollectiveOp::kAllGather, 4 << 20, 0), 121);
-  // The driver's own kernels do what they do faster than NCCL.
+  // The driver's own kernels are used where they are faster than NCCL.
   EXPECT_DOUBLE_EQ(CostModelOf(true, 4).CollectiveTime(CollectiveOp::kAllReduce, 4096, 0), 4.1);
   EXPECT_DOUBLE_EQ(CostModelOf(true, 4).CollectiveTime(CollectiveOp::kAllReduce, 4 << 20, 0), 40.5);
   EXPECT_DOUBLE_EQ(CostModelOf(true, 4).CollectiveTime(CollectiveOp::kAllToAll, 2048, 0), 11.2);
@@ -252,7 +252,7 @@ TEST(OverlapNote, IsATextAndBack) {
     EXPECT_EQ(back->program, note.program);
     EXPECT_EQ(back->chunk, note.chunk);
     EXPECT_EQ(back->chunks, note.chunks);
-    // No part of it is one.
+    // No prefix of the text parses.
     for (size_t end = 0; end < TextOf(note).size() && note.limit.empty(); ++end)
       EXPECT_FALSE(ParseOverlapNote(TextOf(note).substr(0, end)).has_value()) << end;
   }
@@ -276,8 +276,8 @@ TEST(Overlap, SmallProgramsEndWithinFivePercentOfTheBestOrder) {
   std::printf("%d of %d are the best, the worst takes %.3f times as long\n", equal, all, worst);
 }
 
-// How good the search is, at the work that it does: 0.797 without its bound by other ops that are ready,
-// 0.794 where waits sink only once.
+// The quality of the search for its work. The ratio is 0.797 without the bound by other ready ops, and 0.794
+// if waits sink only once.
 TEST(Overlap, ProgramsOfSixtyOpsEndAFifthEarlier) {
   double before = 0, after = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {

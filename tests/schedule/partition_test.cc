@@ -39,7 +39,7 @@ SeamStep Collective() {
 struct Expected {
   uint32_t steps;
   BreakReason reason;
-  const char* named;  // in the detail
+  const char* named;  // named in the detail
 };
 struct Case {
   const char* name;
@@ -142,7 +142,8 @@ TEST(Partition, ABreakInALoopIsBeforeTheLoop) {
   }
 }
 
-// Two collectives in flight and a break: the one that it would cut waits at once, the other is left alone.
+// Two collectives in flight and a break. The collective that the break would cut waits at once; the other is
+// unchanged.
 TEST(Partition, ACollectiveIsNeverCut) {
   HandMade made;
   const int x = made.Input("x", 8), a = made.Temporary(8), b = made.Temporary(8), c = made.Temporary(8);

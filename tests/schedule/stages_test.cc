@@ -1,5 +1,5 @@
-// Devices that wait for one another: timelines of several devices against a simulation of all of them step by
-// step, and orders that let the other devices continue.
+// Devices that wait for each other: timelines of several devices, compared with a step-by-step simulation of
+// all of them; and orders that let the other devices continue.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,8 @@ TimedDevice Device(uint32_t device, std::vector<TimedStep> steps, std::vector<st
   return timed;
 }
 
-// All devices at once, whoever can go on first; the end of the run, or -1 if nobody can.
+// Simulates all devices at once; any device that can goes on. Gives the end of the run, or -1 if none can go
+// on.
 class StepByStep {
  public:
   explicit StepByStep(const std::vector<TimedDevice>& devices) : devices_(devices), at_(devices.size()) {
@@ -68,10 +69,11 @@ class StepByStep {
  private:
   using Key = std::pair<std::vector<uint32_t>, size_t>;
   struct Here {
-    size_t next = 0, posted = 0;  // of the order; collectives that are over, in the order of their starts
+    size_t next = 0,
+           posted = 0;  // the next op of the order; collectives that have ended, in the order of their starts
     std::vector<double> streams, ends;
-    std::vector<Key> keys;                             // by collective
-    std::vector<std::pair<const Key*, double>> queue;  // started, with when, and what each takes
+    std::vector<Key> keys;                             // of each collective
+    std::vector<std::pair<const Key*, double>> queue;  // started collectives, with their start times
     std::vector<double> takes;
     double last = 0;
   };
@@ -96,7 +98,7 @@ class StepByStep {
     ++here.next;
     return true;
   }
-  // A collective that is the next one on all its devices.
+  // Ends a collective that is the next one on all its devices.
   bool Meet() {
     for (Here& first : at_) {
       if (first.posted == first.queue.size()) continue;
@@ -118,7 +120,7 @@ class StepByStep {
 
   const std::vector<TimedDevice>& devices_;
   std::vector<Here> at_;
-  std::map<Key, size_t> expected_;  // devices that come to it
+  std::map<Key, size_t> expected_;  // the number of its devices
   std::map<Key, double> over_;
 };
 
@@ -153,7 +155,7 @@ TEST(PeerTimes, DevicesThatAreAlikeDoNotWait) {
   EXPECT_DOUBLE_EQ(EndOf(devices), 13);
 }
 
-// The middle ones of four stages do the same, each after the one before it.
+// The middle stages of four do the same work, each after the one before.
 TEST(PeerTimes, EqualStagesComeOneAfterTheOther) {
   const auto middle = [](uint32_t d) {
     return Device(d, {Start(0, 1), Wait(0, {0}), Compute(5, {1}), Start(1, 1, {2}), Wait(1, {3})},
@@ -175,7 +177,7 @@ TEST(PeerTimes, ACircleIsTakenAsIfNobodyWaited) {
   for (const PeerTimes& peers : PeerTimesOf(devices)) EXPECT_EQ(peers, PeerTimes());
 }
 
-// Three devices, collectives among two or three of them in one order, waited for sooner or later.
+// Three devices with collectives among two or three of them, in one order, with early or late waits.
 std::vector<TimedDevice> RandomDevices(uint64_t seed) {
   Random random(seed);
   std::vector<std::vector<TimedStep>> steps(3);
@@ -226,16 +228,15 @@ TEST(PeerTimes, RunsEndWhenAllDevicesTogetherSayIt) {
     ASSERT_GT(end, 0);
     const std::vector<PeerTimes> peers = PeerTimesOf(devices);
     EXPECT_DOUBLE_EQ(EndOf(devices), end) << "seed " << seed;
-    // What remains behind a collective on the others is right: no device's view is later than the end, and
-    // the device that a way to the end leads through sees all of it.
+    // A device's view of the others' remaining time is right: no view is later than the end, and the device
+    // on the critical path sees the end.
     bool seen = false;
     for (size_t d = 0; d < devices.size(); ++d) {
       const Timeline line = Simulate(devices[d].steps, devices[d].order, peers[d]);
       EXPECT_LE(line.end, end * (1 + 1e-12)) << "seed " << seed;
       seen |= line.end > end * (1 - 1e-12);
       for (size_t c = 0; c < line.collectives.size(); ++c) {
-        // One that takes longer by so much lets the run end that much later, no more and no less, as far as
-        // it has slack.
+        // If an op takes longer by some time, the run ends later by that time minus the op's slack.
         const double slack =
             end -
             (line.collectives[c].end +
@@ -261,7 +262,7 @@ TEST(PeerTimes, RunsEndWhenAllDevicesTogetherSayIt) {
   }
 }
 
-// Two programs that run together, with their collectives among both.
+// Schedules two programs that run together, with collectives between them.
 std::vector<OverlapReport> Schedule(LoweredProgram* first, LoweredProgram* second, double budget) {
   for (LoweredProgram* program : {first, second}) {
     for (LoweredCollective& c : program->collectives) {
@@ -289,7 +290,7 @@ TEST(Overlap, AStageSendsBeforeItComputesWhatTheNextDoesNotNeed) {
   HandMade made, other;
   const int x = made.Input("x", 400), a = made.Temporary(100), b = made.Temporary(400);
   const int sent = made.Temporary(100);
-  made.Sum({x}, b, "b");  // nothing on the other device needs it
+  made.Sum({x}, b, "b");  // the other device does not need it
   const int all = made.Temporary(400);
   made.Sum({x}, all, "all");
   made.Sum({all}, a, "a");
@@ -363,7 +364,7 @@ TEST(Overlap, TwoSmallProgramsThatWaitForOneAnotherEndNearTheirBestOrders) {
   }
   std::printf("%d of %d are the best, %d take more than 1.05 times as long, the worst %.3f times\n", equal,
               all, far, worst);
-  // What is best for one device depends on the other's order: not every pair is found.
+  // The best order of one device depends on the other's, so not every optimal pair is found.
   EXPECT_LE(far, all / 50);
   EXPECT_LE(worst, 1.2);
 }

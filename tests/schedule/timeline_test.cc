@@ -6,7 +6,7 @@
 namespace rondo {
 namespace {
 
-// A collective of 10 us, compute of `time` us started behind it, and its wait.
+// A collective of 10 us, `time` us of compute after its start, and its wait.
 TimedSteps Beside(double time, double taken) {
   TimedSteps steps;
   steps.steps = {{TimedKind::kStart, 0, 0, 10, {}},
@@ -19,8 +19,9 @@ TimedSteps Beside(double time, double taken) {
 
 TEST(Timeline, ACollectiveTakesItsPartOfTheDeviceFromCompute) {
   EXPECT_DOUBLE_EQ(Simulate(Beside(20, 0), {0, 1, 2}).end, 20);
-  EXPECT_DOUBLE_EQ(Simulate(Beside(20, 0.75), {0, 1, 2}).end, 27.5);            // behind the collective alone
-  EXPECT_DOUBLE_EQ(Simulate(Beside(2, 0.75), {0, 1, 2}, {}, true).ends[1], 8);  // all of it beside it
+  EXPECT_DOUBLE_EQ(Simulate(Beside(20, 0.75), {0, 1, 2}).end, 27.5);  // part runs after the collective
+  EXPECT_DOUBLE_EQ(Simulate(Beside(2, 0.75), {0, 1, 2}, {}, true).ends[1],
+                   8);  // all of it runs beside the collective
 }
 
 TEST(Timeline, ComputeIsLongerByEachCollectiveThatItMeets) {
@@ -28,7 +29,7 @@ TEST(Timeline, ComputeIsLongerByEachCollectiveThatItMeets) {
   steps.steps.insert(steps.steps.begin(), {TimedKind::kStart, 0, 1, 10, {}});
   steps.collectives = 2;
   steps.steps.push_back({TimedKind::kWait, 0, 1, 0, {}});
-  EXPECT_DOUBLE_EQ(Simulate(steps, {0, 1, 2, 3, 4}).end, 30);  // 5 + 5 of 20 beside them
+  EXPECT_DOUBLE_EQ(Simulate(steps, {0, 1, 2, 3, 4}).end, 30);  // 5 + 5 of 20 us run beside the collectives
 }
 
 }  // namespace

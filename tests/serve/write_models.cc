@@ -1,4 +1,5 @@
-// write_serve_models FOLDER: the models that the server's tests compile, a file each. N is the batch.
+// write_serve_models FOLDER: writes the models that the server's tests compile, one file each. N is the
+// batch.
 #include <fstream>
 #include <string>
 #include <vector>
@@ -12,7 +13,7 @@ void Save(const ModelMaker& model, const std::string& path) {
   std::ofstream(path, std::ios::binary) << model.proto.SerializeAsString();
 }
 
-// y = x w: every row by itself; w[i][j] = i + j / 4.
+// y = x w, row by row, with w[i][j] = i + j / 4.
 ModelMaker Rows() {
   ModelMaker m;
   m.Input("x", {-1, 8});
@@ -25,7 +26,7 @@ ModelMaker Rows() {
   return m;
 }
 
-// y = x - the mean of all rows: a first dimension that is no batch.
+// y = x - the mean of all rows, so the first dimension is no batch.
 ModelMaker Mixed() {
   ModelMaker m;
   m.Input("x", {4, 8});
@@ -36,7 +37,8 @@ ModelMaker Mixed() {
   return m;
 }
 
-// y = max(x, 0) and the mean over the sequence, of any batch and sequence; `meet`: and over the batch.
+// y = max(x, 0) and the mean over the sequence, for any batch and sequence. With `meet`, the mean is also
+// over the batch.
 ModelMaker Sequences(bool meet) {
   ModelMaker m;
   DescribePort(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"batch", "sequence", "2"});
@@ -52,7 +54,7 @@ ModelMaker Sequences(bool meet) {
   return m;
 }
 
-// The rows of a table; an index may be out of its bounds.
+// Looks up rows of a table; an index may be out of range.
 ModelMaker Table() {
   ModelMaker m;
   m.Input("index", {4}, onnx::TensorProto::INT64);
@@ -62,7 +64,7 @@ ModelMaker Table() {
   return m;
 }
 
-// What comes in goes out, of several types.
+// Passes inputs of several types through.
 ModelMaker Types() {
   ModelMaker m;
   const auto add = [&](const char* name, int type) {
@@ -79,7 +81,7 @@ ModelMaker Types() {
   return m;
 }
 
-// Some tenths of a second: one product after the other.
+// A chain of matmuls that takes some tenths of a second.
 ModelMaker Slow() {
   ModelMaker m;
   m.Input("x", {512, 512});

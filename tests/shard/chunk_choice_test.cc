@@ -1,5 +1,5 @@
-// The collectives that the compiler itself cuts into chunks, the reasons why others stay whole, and that all
-// ranks give the same bits under every choice.
+// Which collectives the compiler cuts into chunks, why others stay whole, and that all ranks give the same
+// bits under every choice.
 #include <cstdio>
 #include <optional>
 
@@ -20,7 +20,7 @@ NodeId Weight(ir::Builder& b, DType dtype, int64_t k, int64_t n) {
   return b.Floats(dtype, Shape({k, n}), values);
 }
 
-// x + Tanh(x a) b, so many times: an all-reduce each.
+// x + Tanh(x a) b, `layers` times, with one all-reduce each.
 NodeId Layers(ir::Builder& b, NodeId x, int64_t width, int64_t inner, int layers) {
   const DType dtype = b.graph().node(x).dtype;
   for (int layer = 0; layer < layers; ++layer) {
@@ -33,8 +33,8 @@ NodeId Layers(ir::Builder& b, NodeId x, int64_t width, int64_t inner, int layers
 struct Chosen {
   std::vector<ir::Graph> ranks;
   std::string report;
-  int cut = 0;                     // chunks that the collectives have become
-  std::vector<std::string> whole;  // what is said of each that is whole
+  int cut = 0;                     // number of chunks that collectives were cut into
+  std::vector<std::string> whole;  // the report on each whole collective
 };
 
 Chosen Choose(const ir::Graph& graph, int64_t devices, const char* target,
@@ -79,7 +79,7 @@ TEST(ChunkChoiceTest, EachCollectiveIsCutOrNotAndRanksGiveTheSameBits) {
     const Chosen chosen = Choose(s.g, devices, "host", {}, idle);
     SCOPED_TRACE(chosen.report);
     EXPECT_GE(chosen.cut, 6);
-    ASSERT_EQ(chosen.whole.size(), 1u);  // that of few rows
+    ASSERT_EQ(chosen.whole.size(), 1u);  // the one with few rows
     EXPECT_NE(chosen.whole[0].find("in 2 chunks it would cost"), std::string::npos) << chosen.whole[0];
     ExpectSame(s.g, chosen.ranks, std::to_string(devices) + " devices");
 
@@ -89,8 +89,8 @@ TEST(ChunkChoiceTest, EachCollectiveIsCutOrNotAndRanksGiveTheSameBits) {
   }
 }
 
-// NCCL takes most of a collective's time from compute beside it: chunks pay where a message is so large that
-// its halves take hardly longer than half.
+// NCCL takes most of a collective's time from compute beside it. Chunks pay off only for messages so large
+// that half a message takes hardly more than half the time.
 TEST(ChunkChoiceTest, OnGpusOnlyLargeMessagesAreCut) {
   SmallGraph large;
   large.Out("y", Layers(large.b, large.In("x", Shape({131072, 1024}), DType::kF16), 1024, 1024, 4));
@@ -114,7 +114,7 @@ TEST(ChunkChoiceTest, WhatCannotPayIsNotTriedAndSaysWhy) {
       << whole.whole[0];
   EXPECT_GT(chunks, slower);
   EXPECT_GT(slower, costs);
-  // Those who measure may have them all the same.
+  // A user who measures can still ask for chunks.
   EXPECT_EQ(Choose(s.g, 2, "cuda:sm_90a", 2).cut, 4);
 }
 

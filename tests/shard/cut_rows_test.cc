@@ -1,5 +1,4 @@
-// Chunks of rows: ranks with cut collectives give the results of the whole graph, and the same on all of
-// them.
+// Chunks of rows: ranks with cut collectives give the results of the whole graph, the same on all ranks.
 #include "compiler/shard/cut_rows.h"
 
 #include "tests/shard/same_results.h"
@@ -7,7 +6,7 @@
 namespace rondo::shard {
 namespace {
 
-// Cuts all ranks alike; how many of their collectives.
+// Cuts all ranks in the same way. Returns the number of collectives cut on each.
 int64_t Cut(std::vector<ir::Graph>* ranks, int64_t chunks, const std::vector<bool>& leave = {}) {
   int64_t cut = 0;
   for (ir::Graph& rank : *ranks) {
@@ -32,7 +31,7 @@ TEST(CutRowsTest, ADecodersChunksMeetInAttentionAlone) {
     SmallGraph s;
     MakeDecoder(Prefill(), &s);
     ShardedGraph sharded = Sharded(s.g, 2);
-    // The gather at the end as well: logits are of all rows.
+    // The gather at the end is cut too, because logits have all rows.
     EXPECT_EQ(Cut(&sharded.ranks, chunks), 2 * Prefill().layers + 2);
     EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllReduce), chunks * (2 * Prefill().layers + 1));
     EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllGather), chunks);
@@ -41,7 +40,7 @@ TEST(CutRowsTest, ADecodersChunksMeetInAttentionAlone) {
     for (ir::NodeId id = 0; id < rank.size(); ++id) {
       const ir::Node& node = rank.node(id);
       attentions += node.op == ir::Op::kAttention;
-      // Residuals go from layer to layer in chunks: nothing is put together but the logits.
+      // Residuals pass from layer to layer in chunks; only the logits are joined.
       EXPECT_TRUE(node.op != ir::Op::kConcat || node.shape.elements() != 8 * 96) << ir::Dump(rank);
     }
     EXPECT_EQ(attentions, chunks * Prefill().layers);
@@ -66,7 +65,7 @@ TEST(CutRowsTest, WhatIsToBeLeftIsLeft) {
   const std::vector<bool> leave = {false, true, true, false, false, true};
   EXPECT_EQ(Cut(&sharded.ranks, 2, leave), 3);
   ExpectSame(s.g, sharded.ranks, "some cut");
-  // Those that are cut are not cut again; the others can be, into as many as they like.
+  // Cut collectives are not cut again; others can be cut, into any number of chunks.
   EXPECT_EQ(Cut(&sharded.ranks, 4), 3);
   ExpectSame(s.g, sharded.ranks, "cut twice");
 }

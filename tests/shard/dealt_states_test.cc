@@ -28,7 +28,7 @@ CompiledPlan Decode(const Sharing& sharing) {
   return compiled.Take();
 }
 
-// Every element a number of its own.
+// States in which every element is a different number.
 std::vector<Tensor> WholeStates(const CompiledPlan& compiled) {
   std::vector<Tensor> whole;
   std::set<std::string> known;
@@ -45,7 +45,7 @@ std::vector<Tensor> WholeStates(const CompiledPlan& compiled) {
   return whole;
 }
 
-// What devices were given, under the names of the outputs that the states are read back by.
+// The devices' given states under the names of the outputs through which they are read back.
 std::vector<Tensor> AsLeft(const CompiledPlan& compiled, std::vector<Tensor> given) {
   const Program& program = compiled.plan.programs[0];
   for (const Port& in : program.inputs) {
@@ -85,7 +85,7 @@ TEST(DealtStates, AreWhatWasDealtOut) {
 }
 
 TEST(DealtStates, OfWhichADeviceHoldsOthersAreAnError) {
-  const CompiledPlan compiled = Decode({4, 1, true});  // whole on each
+  const CompiledPlan compiled = Decode({4, 1, true});  // each device has the whole state
   const std::vector<StateShare>& shares = compiled.report.state_shares;
   auto dealt = DealStates(compiled.plan, 0, shares, WholeStates(compiled));
   ASSERT_TRUE(dealt.ok());

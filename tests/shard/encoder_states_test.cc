@@ -1,5 +1,5 @@
-// A decoder's first step fills states that it does not read, keys and values of an encoder's result. The
-// other steps find them with the sharding that they expect.
+// A decoder's first step fills states that it does not read: keys and values of the encoder's result. Later
+// steps read them with the same sharding.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ NodeId Heads(SmallGraph* s, NodeId x) {
   return s->b.Transpose(s->b.Reshape(y, {1, shape[1], kHeads, kSize}), {0, 2, 1, 3});
 }
 
-// What a layer makes of x [1, 1, kHidden] and of keys [1, kHeads, kRows, kSize].
+// A layer over x [1, 1, kHidden] and keys [1, kHeads, kRows, kSize].
 NodeId Layer(SmallGraph* s, NodeId x, NodeId keys) {
   const NodeId scores = s->b.MatMul(Heads(s, x), s->b.Transpose(keys, {0, 1, 3, 2}));
   const NodeId read = s->b.Transpose(s->b.MatMul(s->b.Unary(TapeOp::kTanh, scores), keys), {0, 2, 1, 3});
@@ -37,8 +37,8 @@ NodeId Layer(SmallGraph* s, NodeId x, NodeId keys) {
   return s->b.Add(x, s->b.MatMul(all, Weight(s, kHeads * kSize, kHidden)));
 }
 
-// The first step (whose keys are made of what is given, all before the first layer), or another. Each layer
-// also has a state of its own.
+// Makes the first step, which computes all keys from an input before the first layer, or a later step. Each
+// layer also has its own state.
 void MakeSteps(int layers, bool first, SmallGraph* s) {
   NodeId x = s->In("x", {1, 1, kHidden});
   const NodeId given = first ? s->In("given", {1, kRows, kHidden}) : ir::kNoNode;

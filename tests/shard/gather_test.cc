@@ -1,5 +1,5 @@
-// Weights that are gathered before their use: in every order of the steps at most two units are whole at a
-// time, one gather serves neighbouring readers, and each device keeps only its share.
+// Weights that are gathered before use: in every order of the steps at most two units are whole at a time,
+// one gather serves neighbouring readers, and each device keeps only its share.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace rondo {
 namespace {
 
-constexpr int64_t kSmall = 100, kLarge = 300;  // elements of two weights of a layer
+constexpr int64_t kSmall = 100, kLarge = 300;  // elements of a layer's two weights
 
 std::vector<float> Numbers(int64_t count, int first) {
   std::vector<float> numbers(static_cast<size_t>(count));
@@ -24,7 +24,7 @@ std::vector<float> Numbers(int64_t count, int first) {
   return numbers;
 }
 
-// x + s0 + l0 + s1 + l1 ...: two steps a layer, with a weight each.
+// x + s0 + l0 + s1 + l1 ...: each layer has two steps with one weight each.
 LoweredProgram Layers(int layers) {
   HandMade made;
   int at = made.Input("x", kSmall);
@@ -51,7 +51,7 @@ int GathersOf(const LoweredProgram& program, const std::string& weight) {
   return count;
 }
 
-// Of the bytes that are gathered, the most that are there at once when the ops run as they stand.
+// The most gathered bytes that are alive at once in the current order.
 int64_t MostAtOnce(const GatheredWeights& gathered, const LoweredProgram& program) {
   const std::vector<Life> lives = Lifetimes(program);
   int64_t most = 0;
@@ -68,7 +68,7 @@ int64_t MostAtOnce(const GatheredWeights& gathered, const LoweredProgram& progra
   return most;
 }
 
-// Any order that the dependences allow; `eager`: collectives start whenever they may.
+// A random order that the dependences allow. `eager`: collectives start as early as they can.
 void Shuffle(uint32_t seed, bool eager, LoweredProgram* program) {
   std::mt19937 random(seed);
   std::vector<int> order, ready;
@@ -150,7 +150,7 @@ TEST(GatherTest, NoOrderHasMoreThanTwoUnitsAtOnce) {
     EXPECT_LE(MostAtOnce(gathered, program), gathered.at_once) << "seed " << seed;
     most = std::max(most, MostAtOnce(gathered, program));
   }
-  EXPECT_EQ(most, 2 * kLayer);  // and a unit may be on its way while the one before is in use
+  EXPECT_EQ(most, 2 * kLayer);  // one unit can be gathered while the one before is in use
 }
 
 TEST(GatherTest, AThirdUnitIsNoticed) {
@@ -165,7 +165,7 @@ TEST(GatherTest, AThirdUnitIsNoticed) {
   EXPECT_NE(GatheredBeyondTwoUnits(gathered, program).find("may still be in use when"), std::string::npos);
 }
 
-// A read on another stream counts until it is over there.
+// A read on another stream counts until it has ended there.
 TEST(GatherTest, AThirdUnitIsNoticedOnStreams) {
   LoweredProgram program = Layers(6);
   const GatheredWeights gathered = GatherWeights({2, 0, {}}, &program);
@@ -175,7 +175,7 @@ TEST(GatherTest, AThirdUnitIsNoticedOnStreams) {
     const bool reads =
         std::any_of(op.params.begin(), op.params.end(), [&](const auto& p) { return p.value == first; });
     if (op.kind == LoweredKind::kKernel && reads) op.stream = 1;
-    if (op.kind == LoweredKind::kKernel && !reads) op.deps.clear();  // nobody waits for that stream
+    if (op.kind == LoweredKind::kKernel && !reads) op.deps.clear();  // nothing waits for that stream
     if (op.kind == LoweredKind::kCollectiveStart)
       std::erase_if(op.deps, [&](int d) { return program.ops[static_cast<size_t>(d)].stream == 1; });
   }
@@ -213,7 +213,7 @@ TEST(GatherTest, NeighboursShareAGatherAndOthersAskAgain) {
   }
 }
 
-// Layers that share all their weights: what repeats is one layer, gathered once.
+// Layers that share all their weights are one repeated layer, which is gathered once.
 TEST(GatherTest, LayersThatShareTheirWeightsAreGatheredOnce) {
   HandMade made;
   const int small = made.Constant("s", Numbers(kSmall, 1)), large = made.Constant("l", Numbers(kLarge, 2));

@@ -27,7 +27,7 @@ void ExpectLittle(const PlanData& plan, uint64_t whole, uint32_t devices, const 
     const std::vector<tools::DeviceGathers> gathers = tools::GathersOf(plan, program);
     ASSERT_EQ(gathers.size(), plan.requirements.devices.size()) << what;
     for (const tools::DeviceGathers& device : gathers) {
-      // What is small stays whole: 1 % and what alignment takes.
+      // Small weights stay whole: 1 %, plus alignment.
       EXPECT_LE(device.held, whole / devices + whole / 100 + 64 * plan.buffers.size()) << what;
       EXPECT_GT(device.gathers, 0u);
       EXPECT_LE(device.at_once, program.arena_bytes);
@@ -39,7 +39,7 @@ class GatheredFixtures : public testing::TestWithParam<const char*> {};
 
 std::string BaseOf(std::string_view port) { return std::string(port.substr(0, port.find('@'))); }
 
-// Results by name, of every device that gives them.
+// Results by name, from every device that gives them.
 std::multimap<std::string, Bytes> RunOn(const passes::ModelCase& given, LiveModel* model) {
   LiveModel::Buffers buffers = model->MakeBuffers(0);
   const Program& program = model->data().programs[0];
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(All, GatheredFixtures,
                          testing::Values("bert_ts17", "llama_decode_op23", "mobilenetv2", "resnet",
                                          "unet_op23", "vit_op23"));
 
-// Two programs share the shares; two of six layers are whole at once.
+// Two programs use the same shares. Two of six layers are whole at once.
 TEST(GatheredModels, PycoderHasTwoLayersAtOnce) {
   const std::vector<ModelSource> models = {{"prefill", DataPath("pycoder/prefill64.onnx")},
                                            {"decode", DataPath("pycoder/decode.onnx")}};
@@ -110,7 +110,7 @@ TEST(GatheredModels, PycoderHasTwoLayersAtOnce) {
   }
 }
 
-// Rows of the embedding are read where they are: in 16 bits, too, each device has its own.
+// Rows of the embedding are read on the device that holds them, also in 16 bits.
 TEST(GatheredModels, PycoderReadsItsEmbeddingWhereItIs) {
   constexpr int64_t kTokens[] = {0, 127, 128, 255};
   for (const Precision precision : {Precision::kF32, Precision::kBF16}) {

@@ -15,7 +15,7 @@ TEST(ShardTest, ADecoderHasTwoAllReducesALayerAndOneGatherAtTheEnd) {
   SmallGraph s;
   MakeDecoder(shape, &s);
   const ShardedGraph sharded = Sharded(s.g, 2);
-  // One more for the embedding, whose rows are shared out.
+  // One more for the embedding, whose rows are sharded.
   EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllReduce), 2 * shape.layers + 1) << sharded.text;
   EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllGather), 1) << sharded.text;
   EXPECT_LT(WeightBytes(sharded.ranks[0]), 0.51 * static_cast<double>(WeightBytes(s.g)) + 3000)
@@ -28,7 +28,7 @@ TEST(ShardTest, ADecoderHasTwoAllReducesALayerAndOneGatherAtTheEnd) {
   ExpectSame(s.g, sharded.ranks, "decoder");
 }
 
-// Scales and biases of all norms, which are stored in 16 bits and widened before anything else is computed.
+// Scales and biases of all norms are stored in 16 bits and widened first.
 TEST(ShardTest, WidenedScalesOfNormsAreNotSharedOutAndGathered) {
   constexpr int64_t kLayers = 12, kWidth = 96, kInner = 384;
   SmallGraph s;
@@ -61,7 +61,7 @@ TEST(ShardTest, WidenedScalesOfNormsAreNotSharedOutAndGathered) {
   ExpectSame(s.g, sharded.ranks, "norms");
 }
 
-// Two heads of keys and values on four, six, eight devices: each device holds one, and no more is sent.
+// Two key heads on four, six or eight devices: each device holds one, and nothing more is sent.
 TEST(ShardTest, FewHeadsOfKeysAreHeldBySeveralDevicesEach) {
   for (int64_t devices : {4, 6, 8}) {
     DecoderShape shape;
@@ -85,7 +85,7 @@ TEST(ShardTest, FewHeadsOfKeysAreHeldBySeveralDevicesEach) {
   }
 }
 
-// Summands that two devices both hold would be added twice.
+// Summands that two devices hold would be added twice.
 TEST(ShardTest, PartsOnSeveralDevicesAreNeverSummed) {
   SmallGraph s;
   const ir::NodeId lhs = s.In("x", {4, 8}), rhs = s.In("w", {8, 6}), y = s.b.MatMul(lhs, rhs);
@@ -102,7 +102,7 @@ TEST(ShardTest, PartsOnSeveralDevicesAreNeverSummed) {
   EXPECT_EQ(rules(0, x, 0, 2), 1u);
 }
 
-// A vocabulary and an inner dim that the devices do not divide are made longer, and the results are the same.
+// A vocabulary and an inner dim that the device count does not divide are padded; results stay the same.
 TEST(ShardTest, UnevenDimsArePadded) {
   for (int64_t devices : {2, 3, 4}) {
     DecoderShape shape;
@@ -153,7 +153,7 @@ TEST(ShardTest, PaddingChangesNoResult) {
   EXPECT_GT(padded, 30);
 }
 
-// Synthetic weights continue behind their end: values computed there are not summed.
+// Synthetic weights continue beyond their end, but values computed there are not summed.
 TEST(ShardTest, PaddedSyntheticWeightsAddNothing) {
   SmallGraph s;
   const auto synthetic = [&](const Shape& shape, uint64_t key) {
@@ -177,7 +177,7 @@ TEST(ShardTest, PaddedSyntheticWeightsAddNothing) {
   }
 }
 
-// Whether a device finds all that it reads by index, up to where it exchanges something.
+// Whether all indices of a device are in range, up to its first exchange.
 bool AllInRange(const ir::Graph& rank, const ir::Values& inputs) {
   ir::Values values(static_cast<size_t>(rank.size()));
   for (ir::NodeId id : rank.TopologicalOrder()) {
@@ -196,7 +196,7 @@ bool AllInRange(const ir::Graph& rank, const ir::Values& inputs) {
   return true;
 }
 
-// Row 1499 of a table that is 1536 rows long now is out of range as it was; row -1 is its last.
+// In a table that is padded to 1536 rows, row 1499 stays out of range, and row -1 stays the last real row.
 TEST(ShardTest, RowsThatPaddingAddsAreOutOfRange) {
   SmallGraph s;
   const ir::NodeId ids = s.b.Input("ids", DType::kI64, Shape({4}));
@@ -223,7 +223,8 @@ TEST(ShardTest, RowsThatPaddingAddsAreOutOfRange) {
   }
 }
 
-// Keys and values of a small model, too, are computed on all devices that share a head rather than sent.
+// In a small model too, all devices that share a key head compute its keys and values instead of sending
+// them.
 TEST(ShardTest, FewHeadsOfSmallModelsAreNotSentEither) {
   DecoderShape shape;
   shape.hidden = 64;
@@ -274,8 +275,8 @@ TEST(ShardTest, DecodersOfAllShapesComputeWhatTheyDid) {
   }
 }
 
-// A small weight and many columns: on two devices as on four, sums of 16 KB are exchanged for half of the
-// work or more.
+// A small weight and many columns: on two or four devices, exchanging sums of 16 KB saves half of the work or
+// more.
 TEST(ShardTest, WorkIsDividedWhereACollectiveCostsLess) {
   constexpr int64_t kRows = 16, kInner = 64, kColumns = 4096;
   for (int64_t devices : {2, 4}) {
@@ -309,7 +310,7 @@ TEST(ShardTest, ConvolutionsAreSharedOutByChannels) {
   }
 }
 
-// Collectives run in their order: an output does not wait for those of what comes after it.
+// Collectives run in order, so an output must not come after collectives of later nodes.
 TEST(ShardTest, AnOutputIsGatheredAsSoonAsItIsThere) {
   SmallGraph s;
   const auto weight = [&](int64_t rows, int64_t columns) {
@@ -349,7 +350,7 @@ TEST(ShardTest, ProgramsThatShareAStateShareItsSharding) {
   other.tokens = 1;
   MakeDecoder(other, &second);
   ASSERT_TRUE(ShardGraph(first.g, 2, &states, &out).ok());
-  // Whatever the first program chose, the second takes: here, what it would not choose itself.
+  // The second program takes the first one's choice, here one that it would not make itself.
   for (auto& [name, sharding] : states) sharding = kWhole;
   ASSERT_TRUE(ShardGraph(second.g, 2, &states, &out).ok());
   for (size_t i = 2; i < second.g.inputs.size(); ++i) {
@@ -367,7 +368,7 @@ TEST(ShardTest, AModelWithCollectivesIsRefused) {
   EXPECT_NE(std::string(status.message()).find("--devices N"), std::string::npos);
 }
 
-// A table of 2,000 rows, of which 13 columns do not divide; its rows do.
+// A table of 2,000 rows, which the devices divide, and 13 columns, which they do not.
 void MakeTable(SmallGraph* s) {
   std::vector<double> values(2000 * 13);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 1013) + 1;
@@ -407,7 +408,7 @@ TEST(ShardTest, AnIndexThatIsOutOfRangeIsOutOfRangeOnADevice) {
       for (ir::NodeId id = 0; id < rank.size(); ++id) {
         if (rank.node(id).op != ir::Op::kIndexedRead) continue;
         EXPECT_EQ(rank.node(id).As<ir::IndexedAttrs>().dims[0].extent, 1000);
-        rank.SetOutput(0, id);  // before the devices' summands meet
+        rank.SetOutput(0, id);  // before the devices' summands are added
         break;
       }
       rank.RemoveDead();
@@ -417,7 +418,7 @@ TEST(ShardTest, AnIndexThatIsOutOfRangeIsOutOfRangeOnADevice) {
   }
 }
 
-// Any rule for any node, whatever it costs: what the search never chooses must be right as well.
+// Any rule for any node, whatever it costs: choices that the search never makes must be right too.
 void ExpectAnyAssignment(ir::Graph graph, int64_t devices, uint32_t seed) {
   SeparateWeights(&graph);
   const Costs costs(graph, devices);
@@ -464,7 +465,7 @@ TEST(ShardTest, AnyShardingOfAModelKeepsItsMeaning) {
     DecoderShape shape;
     shape.layers = 1;
     shape.parallel = seed % 2 != 0;
-    if (seed % 3 == 2) shape.heads = 8;  // on four devices, each head of keys on two
+    if (seed % 3 == 2) shape.heads = 8;  // on four devices each key head is on two
     MakeDecoder(shape, &decoder);
     ExpectAnyAssignment(decoder.g, 2 + seed % 3, seed);
     MakeConvNet(12, 18, &net);

@@ -1,5 +1,5 @@
-// Attention with a number of heads that the devices do not divide: heads are padded unless a state has them,
-// with the same results.
+// Attention with a number of heads that the device count does not divide. Heads are padded, with the same
+// results, unless a state holds them.
 #include <cmath>
 #include <tuple>
 
@@ -13,9 +13,9 @@ namespace {
 struct EncoderShape {
   int64_t tokens = 5, heads = 6, groups = 6, features = 8, hidden = 48, out = 40;
   bool bias = false, normed = false, turned = false, mask = false, slopes = false, synthetic = false;
-  bool gated = false;      // what attention gives is multiplied by something of its shape
-  bool looked_at = false;  // something reads one head alone
-  bool summed = false;     // something reads the sum over the heads
+  bool gated = false;      // attention's result is multiplied by a gate of its shape
+  bool looked_at = false;  // a node reads a single head
+  bool summed = false;     // a node reads the sum over the heads
 };
 
 class Encoder {
@@ -62,7 +62,7 @@ class Encoder {
     if (!d_.turned) return y;
     const int64_t half = d_.features / 2;
     ir::Builder& b = s_.b;
-    if (d_.bias) {  // the halves the other way round, by one view
+    if (d_.bias) {  // one view swaps the halves
       const Shape shape = b.shape(y), halves({shape[0], shape[1], shape[2], 2, half});
       return b.Reshape(b.ViewNode(y, ir::Slice(ir::Reshape(ir::DenseView(shape), halves), 3, 1, -1, 2)),
                        shape);
@@ -96,7 +96,7 @@ class Encoder {
   int seed_ = 0;
 };
 
-// Every combination of what may stand around attention.
+// Every combination of nodes that may surround attention.
 std::vector<EncoderShape> Shapes() {
   std::vector<EncoderShape> shapes;
   for (uint32_t bits = 0; bits < 64; ++bits) {
@@ -163,7 +163,7 @@ TEST(PadHeads, LetsAttentionBeSharedOut) {
   }
 }
 
-// A reader of all heads, or of one of them, would see padded heads.
+// A node that reads all heads, or a single one, would see padded heads.
 TEST(PadHeads, WhatIsReadInAnotherWayStays) {
   for (const bool summed : {true, false}) {
     EncoderShape shape;
@@ -181,12 +181,12 @@ TEST(PadHeads, WhatIsReadInAnotherWayStays) {
   EXPECT_TRUE(PadHeads(Costs(decoder.g, 4), {}, false, &decoder.g).empty());
 }
 
-// Two heads on three devices: each would do half of the work; nine on eight: more than that is saved.
+// With two heads on three devices each would do half of the work; with nine on eight more is saved.
 TEST(PadHeads, OnlyWhereEachDeviceDoesClearlyLess) {
   const auto padded = [](int64_t heads, int64_t devices) {
     EncoderShape shape;
     shape.heads = shape.groups = heads;
-    shape.features = 64;  // worth a message
+    shape.features = 64;  // large enough to be worth a message
     Encoder encoder(shape);
     return !PadHeads(Costs(encoder.graph().g, devices), {}, false, &encoder.graph().g).empty();
   };
@@ -199,7 +199,7 @@ TEST(PadHeads, OnlyWhereEachDeviceDoesClearlyLess) {
   EXPECT_FALSE(padded(3, 3));
 }
 
-// What a device has of a state: heads of `whole` along dim 1 where there are any, else numbers that would
+// A device's share of a state: its heads of `whole` along dim 1, and for padded heads numbers that would
 // spoil every sum.
 Data Dealt(const Data& whole, const Shape& local, int64_t rank) {
   const int64_t own = local[1], all = whole->shape[1], head = local[2] * local[3];

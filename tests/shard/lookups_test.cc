@@ -1,4 +1,5 @@
-// Graphs that all devices run alike, except for lookups (--weights gather), and sums over sharded experts.
+// Graphs that are the same on all devices except for lookups (--weights gather), and sums over sharded
+// experts.
 #include <cstring>
 
 #include "compiler/ir/loop.h"
@@ -57,7 +58,7 @@ TEST(LookupsOnEveryDevice, AreLeftWhereMostOfATableIsRead) {
   EXPECT_EQ(CountOf(copied.ranks[1], CollectiveOp::kAllReduce), 0);
 }
 
-// A mixture of 4 experts: each device has two of them, or a share of all, and their sum is sent once.
+// A mixture of 4 experts: each device holds whole experts or a share of all, and the sum is sent once.
 TEST(ShardTest, ExpertsAreSummedWhereTheyAreAndSentOnce) {
   for (const int64_t devices : {2, 4, 8}) {
     SmallGraph s;
@@ -80,7 +81,7 @@ TEST(ShardTest, ExpertsAreSummedWhereTheyAreAndSentOnce) {
   }
 }
 
-// Weights that a loop reads in every round are on every device, counted and named.
+// Weights that a loop reads in every round lie on every device; the report counts and names them.
 TEST(ShardTest, WeightsOfLoopsAreCountedAndNamed) {
   SmallGraph s;
   const ir::NodeId x = s.In("x", Shape({2, 64}));
@@ -98,8 +99,8 @@ TEST(ShardTest, WeightsOfLoopsAreCountedAndNamed) {
   EXPECT_NE(sharded.text.find("again (16.4 kB): it is read in a loop"), std::string::npos) << sharded.text;
 }
 
-// One device's share of a weight is too small for f16, the other's is not: both compute in what one device
-// would.
+// One device's share of a weight is too small for f16, the other's is not. Both compute in the type of the
+// whole weight.
 TEST(ShardTest, DevicesAgreeAboutThePrecisionOfTheirShares) {
   SmallGraph s;
   std::vector<double> numbers(64 * 512);
@@ -120,7 +121,7 @@ TEST(ShardTest, DevicesAgreeAboutThePrecisionOfTheirShares) {
   EXPECT_EQ(dumps[0], dumps[1]);
 }
 
-// Two weights of which one device's shares are equal, the other's are not: both run the same nodes.
+// The shares of two weights are equal on one device but not on the other. Both devices run the same nodes.
 TEST(ShardTest, SharesThatAreEqualOnOneDeviceAreNotOne) {
   SmallGraph s;
   std::vector<double> numbers(64 * 256), others;

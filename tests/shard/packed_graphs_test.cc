@@ -1,5 +1,5 @@
-// Graphs with packed weights, from models or from --quantize-weights: every device's share stays packed, and
-// numbers are never rounded again.
+// Graphs with packed weights, from models or from --quantize-weights. Every device's share stays packed, and
+// numbers are not rounded again.
 #include "compiler/ir/packed.h"
 #include "compiler/quantise/quantise.h"
 #include "tests/shard/same_results.h"
@@ -7,7 +7,7 @@
 namespace rondo::shard {
 namespace {
 
-// The graph with its matmuls' weights rounded.
+// Rounds the weights of the graph's matmuls.
 void Round(PackedType type, int64_t block, ir::Graph* graph) {
   passes::PassOptions options;
   options.quantize = type;
@@ -47,7 +47,7 @@ TEST(PackedShards, AreSharesOfTheCodes) {
       const int64_t whole = WeightBytes(s.g);
       const ShardedGraph sharded = Sharded(s.g, devices);
       for (const ir::Graph& rank : sharded.ranks) {
-        // Queries, keys and values of each layer are weights of their own now.
+        // Query, key and value weights of each layer are separate now.
         EXPECT_GE(CountPacked(rank), CountPacked(s.g)) << what << sharded.text;
         EXPECT_LE(WeightBytes(rank), whole / devices + 20000) << what << sharded.text;
       }
@@ -56,7 +56,7 @@ TEST(PackedShards, AreSharesOfTheCodes) {
   }
 }
 
-// 3 devices do not divide an inner dim of 400: it is padded, to whole blocks for each.
+// 3 devices do not divide an inner dim of 400, so it is padded to whole blocks for each.
 TEST(PackedShards, ArePaddedWhereDevicesDoNotDivideThem) {
   DecoderShape shape = Wide();
   shape.inner = 400;
@@ -70,7 +70,7 @@ TEST(PackedShards, ArePaddedWhereDevicesDoNotDivideThem) {
   ExpectSame(s.g, sharded.ranks, "padded");
 }
 
-// Blocks of 128 in shares of 200: neither 128 nor a part of it of 16 or more divides them.
+// Shares of 200: neither blocks of 128 nor smaller blocks down to 16 divide them.
 TEST(PackedShards, AreNotUnpackedWhereTheirBlocksDoNotDivide) {
   SmallGraph s;
   std::vector<double> numbers(400 * 256);
@@ -90,7 +90,7 @@ TEST(PackedShards, AreNotUnpackedWhereTheirBlocksDoNotDivide) {
   ExpectSame(s.g, sharded.ranks, "blocks of 128");
 }
 
-// All programs of a plan hold one share of a weight, even if each alone would hold another.
+// All programs of a plan use the same share of a weight, even if each alone would choose another.
 TEST(PackedShards, AreThoseThatAProgramBeforeHolds) {
   SmallGraph first, second;
   for (SmallGraph* s : {&first, &second}) {

@@ -1,4 +1,4 @@
-// Models with packed weights, sharded over virtual devices: every device holds its share packed, and the
+// Models with packed weights, sharded over virtual devices. Every device holds its share packed, and the
 // results are those of one device.
 #include <cmath>
 #include <cstring>
@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-constexpr int64_t kPrompt = 64;  // tokens of the prompt's program
+constexpr int64_t kPrompt = 64;  // tokens in the prompt's program
 
 constexpr uint64_t kOnEveryDevice = 73728;
 
@@ -28,7 +28,7 @@ CompileOptions Pycoder(const char* bits, const Way& way) {
   return options;
 }
 
-// What the prompt, and one token after it, give; every device that gives logits gives the same bits.
+// The logits of the prompt and of one token after it. Every device that gives logits gives the same bits.
 std::vector<float> LogitsOf(LiveModel* model) {
   std::vector<float> logits;
   for (const char* name : {"prefill", "decode"}) {
@@ -37,7 +37,7 @@ std::vector<float> LogitsOf(LiveModel* model) {
     for (std::vector<uint8_t>& bytes : buffers.input_bytes) {
       const auto numbers = static_cast<int64_t>(bytes.size() / 8);
       for (int64_t i = 0; i < numbers; ++i) {
-        // A single number is a token, or its position: both may be this one.
+        // A single number is a token or its position; this value serves for both.
         const int64_t number = numbers == kPrompt ? 97 + i % 26 : kPrompt;
         std::memcpy(bytes.data() + 8 * i, &number, 8);
       }
@@ -84,7 +84,7 @@ TEST_P(PackedShares, GiveWhatOneDeviceGivesAndTakeTheirShareOfItsBytes) {
     double error = 0;
     for (size_t i = 0; i < got.size(); ++i) error += (double{got[i]} - want[i]) * (double{got[i]} - want[i]);
     EXPECT_LE(std::sqrt(error / norm), exact ? 0 : 1e-5) << what;
-    // Norms and tables of angles are on every device; a stage may have a layer more.
+    // Norms and tables of angles lie on every device, and a stage may have one more layer.
     const uint64_t share = whole / devices + kOnEveryDevice;
     EXPECT_LE(MostWeights(model.data()), way.stages > 1 ? share + share / 4 : share) << what;
   }

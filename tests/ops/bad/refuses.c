@@ -1,4 +1,4 @@
-/* A library that does not want to be used. */
+/* A library that refuses to be registered. */
 #include "core/rondo_op.h"
 
 RONDO_OP_LIBRARY
