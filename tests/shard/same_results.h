@@ -21,7 +21,7 @@ inline Data ShareOfShape(const Data& whole, const Shape& local, int64_t devices,
   if (whole->shape == local) return whole;
   for (int d = 0; d < local.rank; ++d) {
     if (whole->shape[d] == local[d]) continue;
-    // Fewer parts than devices: each part is on several devices.
+    // With fewer parts than devices, each part is on several devices.
     const int64_t copies = devices * local[d] / whole->shape[d];
     return ShareOf(whole, SplitOf(whole->shape, d, local[d], devices, copies), devices, rank);
   }
@@ -37,8 +37,8 @@ inline void ExpectNear(const ir::ConstantData& want, const ir::ConstantData& got
   }
 }
 
-// Expects that all ranks give the results of the whole graph: outputs equal to the bit, states share by
-// share.
+// Expects that all ranks give the results of the whole graph: outputs equal to the bit, and states equal
+// share by share.
 inline void ExpectSame(const ir::Graph& whole, const std::vector<ir::Graph>& ranks, const std::string& what) {
   const auto devices = static_cast<int64_t>(ranks.size());
   const ir::Values inputs = passes::RandomInputs(whole);

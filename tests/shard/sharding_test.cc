@@ -1,4 +1,4 @@
-// Shardings and the index maps of shares, against explicit index arithmetic.
+// Shardings and the index maps of shares, compared with explicit index arithmetic.
 #include "compiler/shard/sharding.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ int64_t Pick(Rng& rng, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(rng);
 }
 
-// The element of the whole that is element `i` of rank `r`'s share.
+// The index in the whole of element `i` of rank `r`'s share.
 int64_t WholeElement(int64_t i, int64_t run, int64_t devices, int64_t r) {
   return i / run * run * devices + r * run + i % run;
 }
@@ -27,7 +27,7 @@ TEST(ShardingTest, NamesTheDimThatASplitDivides) {
   const Shape shape({4, 1, 6, 10});
   EXPECT_EQ(SplitOf(shape, 2, 3, 2).run, 30);
   EXPECT_EQ(SplitOf(shape, 2, 1, 2).run, 10);
-  EXPECT_EQ(SplitOf(shape, 2, 2, 2), kWhole);  // 6 is not so many pairs of 2
+  EXPECT_EQ(SplitOf(shape, 2, 2, 2), kWhole);  // 6 does not divide into pairs for 2 devices
   EXPECT_EQ(SplitOf(shape, 1, 1, 2), kWhole);
   EXPECT_EQ(DimOf(shape, Sharding::Split(30), 2).dim, 2);
   EXPECT_EQ(DimOf(shape, Sharding::Split(30), 2).inner, 3);
@@ -38,11 +38,11 @@ TEST(ShardingTest, NamesTheDimThatASplitDivides) {
   EXPECT_EQ(LocalShape(shape, kWhole, 2), shape);
 }
 
-// One movement of what `view` shows: a permutation, a merge, half of a dim, a dim repeated, a dim split.
+// Applies one movement to `view`: a permutation, a merge, half of a dim, a repeated dim or a split dim.
 ir::View Moved(Rng& rng, const ir::View& view, int64_t devices) {
   const Shape s = view.shape();
   const int axis = static_cast<int>(Pick(rng, 0, s.rank - 1));
-  // `s` with a dim of `extent` before `axis`, which has `rest`.
+  // `s` with a new dim of `extent` before `axis`, which gets the extent `rest`.
   const auto with = [&](int64_t extent, int64_t rest) {
     Shape more;
     for (int d = 0; d < s.rank; ++d) {
@@ -71,7 +71,7 @@ ir::View Moved(Rng& rng, const ir::View& view, int64_t devices) {
   }
 }
 
-// What a random chain of movements shows, with shares of the storage that may or may not suit it.
+// Random chains of movements over shares of the storage, some of which do not suit the view.
 TEST(ShardingTest, AShareOfAViewShowsTheSameOfTheShareOfItsStorage) {
   int found = 0;
   for (uint32_t seed = 0; seed < 3000; ++seed) {

@@ -11,7 +11,7 @@ using ir::Builder;
 using ir::NodeId;
 using Rng = std::mt19937;
 
-// Numbers in [-1/2, 1/2) by their place; large enough that the passes see a weight.
+// Numbers in [-1/2, 1/2) that depend on their position; large enough to count as a weight for the passes.
 NodeId Weight(Builder& b, const Shape& shape, uint32_t seed) {
   std::vector<double> values(static_cast<size_t>(shape.elements()));
   Rng rng(seed + 1000);
@@ -28,10 +28,11 @@ NodeId Norm(Builder& b, NodeId x, uint32_t seed) {
   return b.Mul(scaled, Weight(b, Shape({b.shape(x)[last]}), seed));
 }
 
-// The caches as they are now, by name: what the layers so far have made of them.
+// The current caches by name, after the writes of the layers so far.
 using Caches = std::map<std::string, NodeId>;
 
-// The cache of `layer`, with rows `x` [1, groups, tokens, features] written from `at` on.
+// Writes rows `x` [1, groups, tokens, features] into the cache of `layer` from `at` on. Returns the layer's
+// cache.
 NodeId Cached(SmallGraph* s, const DecoderShape& d, Caches* caches, const std::string& kind, int layer,
               NodeId x, NodeId at) {
   Builder& b = s->b;
@@ -63,14 +64,14 @@ NodeId Attention(SmallGraph* s, const DecoderShape& d, Caches* caches, NodeId x,
   Builder& b = s->b;
   const auto seed = static_cast<uint32_t>(layer * 20 + 20);
   const int64_t queries = d.heads * d.features, keys = d.groups * d.features;
-  // One fused projection, of which each reader takes its columns.
+  // One fused projection; each reader takes its columns.
   const NodeId fused = Weight(b, Shape({d.hidden, queries + 2 * keys}), seed);
   const auto heads = [&](int64_t from, int64_t count) {
     const NodeId y = b.MatMul(x, b.Slice(fused, 1, from, 1, count * d.features));
     return b.Transpose(b.Reshape(y, Shape({1, d.tokens, count, d.features})), {0, 2, 1, 3});
   };
   const NodeId q = heads(0, d.heads), k = heads(queries, d.groups), v = heads(queries + keys, d.groups);
-  // Half of each head turned, as by rotary embeddings.
+  // Rotates half of each head, like rotary embeddings.
   const auto turned = [&](NodeId y) {
     const int64_t half = d.features / 2;
     return b.Concat({b.Unary(TapeOp::kNeg, b.Slice(y, 3, half, 1, half)), b.Slice(y, 3, 0, 1, half)}, 3);
@@ -167,12 +168,12 @@ void MakeRandom(uint32_t seed, SmallGraph* s) {
         return b.Concat({b.Slice(x, axis, half, 1, half), b.Slice(any(), axis, 0, 1, half)}, axis);
       }
       case 5: return b.Sub(x, b.Mean(x, {static_cast<int>(pick(0, 2))}, true));
-      case 6: {  // there and back again
+      case 6: {  // a transpose and its inverse
         const NodeId h = b.Unary(TapeOp::kTanh, b.MatMul(x, Weight(b, Shape({12, 24}), n)));
         return b.MatMul(h, Weight(b, Shape({24, 12}), n + 7));
       }
       case 7: return b.MatMul(x, Weight(b, Shape({12, 12}), n));
-      case 8: {  // batched, no weight
+      case 8: {  // a batched matmul without a weight
         const NodeId scores = b.MatMul(x, b.Transpose(any(), {0, 2, 1}));
         return b.MatMul(b.BinaryScalar(TapeOp::kMul, scores, 0.02), any());
       }

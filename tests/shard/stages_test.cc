@@ -1,5 +1,5 @@
-// A graph and its stages compute the same, bit for bit: the next stages receive values in the order in which
-// a stage sends them.
+// A graph and its stages compute the same bits. Later stages receive values in the order in which a stage
+// sends them.
 #include "compiler/shard/stages.h"
 
 #include <gtest/gtest.h>
@@ -19,13 +19,13 @@ namespace {
 
 using Data = std::shared_ptr<const ir::ConstantData>;
 using ir::NodeId;
-using Queues = std::map<std::vector<uint32_t>, std::deque<Data>>;  // by group
+using Queues = std::map<std::vector<uint32_t>, std::deque<Data>>;  // values in flight, by group
 
 bool IsSend(const ir::Node& node) {
   return node.op == ir::Op::kCollective && node.As<ir::CollectiveAttrs>().op == CollectiveOp::kSend;
 }
 
-// What a stage's nodes are; sends go into `queues`, receives come out of them.
+// Evaluates a stage. Sends go into `queues`, and receives come from them. Returns the values of all nodes.
 std::vector<Data> EvaluateStage(const ir::Graph& stage, const ir::Values& inputs, Queues* queues) {
   EXPECT_EQ(ir::Validate(stage), "") << ir::Dump(stage);
   std::vector<Data> values(static_cast<size_t>(stage.size()));
@@ -55,14 +55,15 @@ std::vector<Data> EvaluateStage(const ir::Graph& stage, const ir::Values& inputs
   return values;
 }
 
-// The elements of a whole tensor that its rows from `first` on hold.
+// The rows of a whole tensor from `first` on, in the given shape.
 Data Rows(const Data& whole, const Shape& shape, int64_t first) {
   const int64_t size = shape.elements() * ByteSize(whole->dtype);
   const auto begin = whole->bytes.begin() + first * size / std::max<int64_t>(shape[0], 1);
   return ir::ConstantData::Own(whole->dtype, shape, std::vector<uint8_t>(begin, begin + size));
 }
 
-// Runs the stages one behind the other; every output, and every row of every state, is as in the whole.
+// Runs the stages one after another. Expects every output and every row of every state to be as in the whole
+// graph.
 void ExpectSame(const ir::Graph& whole, const std::vector<ir::Graph>& stages, const std::string& what) {
   const ir::Values inputs = passes::RandomInputs(whole);
   const auto want = ir::EvaluateGraph(whole, inputs);
@@ -155,11 +156,11 @@ TEST(StagesTest, StatesAndWeightsAreWhereTheyAreUsedAndNowhereElse) {
         rows += stage.node(stage.inputs[static_cast<size_t>(pair.input)].node).shape[0];
     }
     EXPECT_EQ(rows, 8) << staged.text;
-    // The table is the head's, too, and so on both.
+    // The head uses the embedding's table too, so both stages hold it.
     const int64_t table = shape.vocabulary * shape.hidden * 4;
     EXPECT_LT(weights, WeightBytes(s.g) + table + 500) << staged.text;
     EXPECT_NE(staged.text.find("on stages 0, 1: w1 (11.5 kB)"), std::string::npos) << staged.text;
-    // One value crosses the cut: what layers hand on.
+    // One value crosses the cut: the residual.
     EXPECT_EQ(SendsOf(staged.stages[0]), 1) << staged.text;
     EXPECT_EQ(SendsOf(staged.stages[1]), 0) << staged.text;
   }
@@ -173,7 +174,7 @@ TEST(StagesTest, ConvolutionsWithLongConnectionsComputeWhatTheyDid) {
   }
 }
 
-// Any ascending cut, whatever it costs: what the search never chooses must be right as well.
+// Any ascending cut, whatever it costs: cuts that the search never chooses must be right too.
 TEST(StagesTest, AnyCutKeepsTheMeaningOfAGraph) {
   for (uint32_t seed = 0; seed < 300 && !HasFailure(); ++seed) {
     SmallGraph s;
@@ -220,7 +221,8 @@ TEST(StagesTest, EachStageCanBeSharedOut) {
       for (NodeId id : graph.TopologicalOrder()) {
         const ir::Node& node = graph.node(id);
         if (node.op != ir::Op::kCollective) continue;
-        // A send goes to the device of its rank, all else to the devices of the stage; all in one order.
+        // A send goes to the device with the same rank; other collectives stay among the stage's devices. All
+        // are in one order.
         const std::vector<uint32_t> want =
             IsSend(node) ? std::vector<uint32_t>{static_cast<uint32_t>(rank), static_cast<uint32_t>(2 + rank)}
                          : std::vector<uint32_t>{2 * stage, 2 * stage + 1};
@@ -243,7 +245,7 @@ TEST(StagesTest, ProgramsFollowTheFirst) {
   MakeDecoder(shape, &second);
   StagePlaces places;
   Staged(first.g, 2, &places);
-  // Whatever the first has settled, the second takes: here, what it would not choose itself.
+  // The second program takes the first one's choice, here one that it would not make itself.
   for (auto& [name, rows] : places.rows) {
     for (int& stage : rows) stage = name[1] == '0' ? 0 : 1;
   }
@@ -280,8 +282,8 @@ TEST(StagesTest, MoreStagesThanPlacesToCutIsSaid) {
       << status.message();
 }
 
-// A control edge over a cut: the later node waits for word of the earlier one, which stays alive for a strong
-// one.
+// A control edge across a cut: the later node waits for a message about the earlier one. A strong edge keeps
+// the earlier node alive.
 TEST(StagesTest, ControlEdgesHoldOverACut) {
   for (const bool strong : {false, true}) {
     SmallGraph s;
@@ -308,7 +310,7 @@ TEST(StagesTest, ControlEdgesHoldOverACut) {
   }
 }
 
-// What could be made again on each stage is not, where others are to run after it.
+// A node that is cheap enough to repeat on each stage is not repeated if other nodes must run after it.
 TEST(StagesTest, ControlEdgesToWhatIsLittleWorkHold) {
   SmallGraph s;
   const NodeId first = s.b.Unary(TapeOp::kCos, s.In("at", {3}));
@@ -323,7 +325,7 @@ TEST(StagesTest, ControlEdgesToWhatIsLittleWorkHold) {
   s.Out("first", first);
   const StagedGraph staged = Staged(s.g, 2);
   EXPECT_NE(staged.text.find("1 byte: Send of word of"), std::string::npos) << staged.text;
-  std::vector<ir::Op> before[2];  // by stage: what matmuls wait for
+  std::vector<ir::Op> before[2];  // for each stage, what its matmuls wait for
   for (size_t stage = 0; stage < 2; ++stage) {
     const ir::Graph& graph = staged.stages[stage];
     for (NodeId id = 0; id < graph.size(); ++id) {
@@ -336,7 +338,7 @@ TEST(StagesTest, ControlEdgesToWhatIsLittleWorkHold) {
   ExpectSame(s.g, staged.stages, "control edges");
 }
 
-// Positions come from an input and a small table: each stage looks them up itself.
+// Positions come from an input and a small table, so each stage looks them up itself.
 TEST(StagesTest, WhatIsLessToMakeThanToSendIsMadeAgain) {
   SmallGraph s;
   std::vector<double> table(64), weights(96 * 96);

@@ -1,4 +1,4 @@
-// `--annotate NODE:stream=N` on whole models: several streams, the same results to the bit in every order.
+// `--annotate NODE:stream=N` on whole models: several streams give the same bits in every order.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 using defects::EffectRunner;
 using defects::Results;
 
-// The names of nodes that steps come from.
+// The names of the nodes from which steps come.
 std::set<std::string> NodesOf(const PlanData& plan) {
   std::set<std::string> nodes;
   for (std::string_view source : plan.sources) {
@@ -37,7 +37,7 @@ std::set<std::string> NodesOf(const PlanData& plan) {
   return nodes;
 }
 
-// Three nodes of five are put on one of `streams`.
+// Puts three of five nodes on a random one of `streams` streams.
 std::vector<NodeAnnotation> Scattered(const std::set<std::string>& nodes, uint32_t streams, uint64_t seed) {
   std::vector<NodeAnnotation> annotations;
   for (const std::string& node : nodes) {
@@ -48,8 +48,8 @@ std::vector<NodeAnnotation> Scattered(const std::set<std::string>& nodes, uint32
   return annotations;
 }
 
-// Steps also name nodes of which nothing is left to run, and those cannot be put on a stream: takes away the
-// one that the compiler refused; false if it refused none.
+// Steps also name nodes that run nothing, which cannot be put on a stream. Removes the node that the compiler
+// refused; false if it refused none.
 bool DropRefused(const Status& status, std::set<std::string>* nodes) {
   const std::string_view said = status.message();
   const size_t first = said.find("--annotate "), end = said.find(":stream=");
@@ -73,7 +73,7 @@ std::vector<Results> AllWays(const CompiledPlan& compiled, EffectRunner* runner)
   return results.ok() ? results.Take() : std::vector<Results>();
 }
 
-// The plan on several streams, in every order, against the same kernels on one.
+// Compares the plan on several streams, in every order, with the same kernels on one stream.
 void ExpectSameOnStreams(CompileOptions options, uint32_t devices) {
   options.check_passes = true;
   Result<CompiledPlan> plain = CompileToMemory(options);
@@ -152,7 +152,7 @@ TEST(AnnotatedModels, PassTheLifecycleVerifier) {
   options.tensor_parallel = 2;
   Result<CompiledPlan> compiled = CompileToMemory(options);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
-  EXPECT_EQ(StreamsOf(compiled->plan), 3u);  // 0, 1, 3; numbered without gaps
+  EXPECT_EQ(StreamsOf(compiled->plan), 3u);  // streams 0, 1 and 3, renumbered without gaps
   const std::vector<uint8_t> weights = AssembleWeights(*compiled);
   Result<Plan> plan = Plan::FromData(compiled->plan, weights);
   ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -164,7 +164,7 @@ TEST(AnnotatedModels, PassTheLifecycleVerifier) {
   EXPECT_TRUE(report->ok()) << report->findings[0].Text();
 }
 
-// A recurrent layer repeats on a stream of its own while the rest runs beside it.
+// A recurrent layer runs its loop on its own stream while the rest runs beside it.
 TEST(AnnotatedModels, ALoopStaysOnOneStream) {
   ModelMaker m(14);
   const int64_t steps = 40, hidden = 8;

@@ -93,7 +93,7 @@ inline std::string WhyRegionsDoNotHold(const PlanData& plan,
     const std::vector<RegionNote> notes = RegionsOf(plan, program);
     for (uint32_t i = 0; i < program.steps.size(); ++i) {
       if (program.steps[i].kind != StepKind::kLaunch) continue;
-      std::string noted;  // outer places are noted before the places inside them
+      std::string noted;  // outer regions are noted before inner ones
       for (const RegionNote& note : notes) {
         if (note.first_step <= i && i <= note.last_step) noted = note.region;
       }

@@ -17,7 +17,7 @@ constexpr int64_t kRows = 6, kColumns = 16;
 
 class Annotations : public AnnotatedModels {
  protected:
-  // All of them hold, as far as the plan can be asked.
+  // Expects that all annotations hold, as far as the plan shows.
   void ExpectHold(const ModelMaker& m, const std::vector<std::string>& annotations) {
     const Result<CompiledPlan> compiled = Compile(m, annotations);
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
@@ -46,7 +46,7 @@ void Say(onnx::NodeProto* node, const char* key, const char* value) {
 
 struct Operator {
   const char* op;
-  std::vector<std::vector<int64_t>> weights;  // inputs behind x
+  std::vector<std::vector<int64_t>> weights;  // shapes of the inputs after x
   std::vector<int64_t> shape = {kRows, kColumns};
   const char* domain = "";
 };
@@ -109,7 +109,7 @@ TEST_F(Annotations, FuseOffIsOneKernelForAnOperatorThatIsOneWhenItStandsAlone) {
   }
 }
 
-// softmax(a b) c, with a scale: an attention, unless somebody says otherwise.
+// softmax(a b) c with a scale, which is an attention unless an annotation prevents that.
 ModelMaker Attending() {
   ModelMaker m;
   m.Input("q", {2, 4, 8});
@@ -143,7 +143,7 @@ TEST_F(Annotations, APatternHoldsOfEveryNodeThatRuns) {
     EXPECT_EQ(WhyItDoesNotHold(compiled->plan, {node, "fuse", "off"}), "");
     EXPECT_EQ(StepsOf(compiled->plan, node).size(), 1u) << node;
   }
-  // One stream for all: attention is one kernel on it.
+  // With all on one stream, attention is one kernel there.
   const Result<CompiledPlan> moved = Compile(Attending(), {"*:stream=1"});
   ASSERT_TRUE(moved.ok()) << moved.status().message();
   EXPECT_EQ(moved->plan.kernels[0].parts[0].skeleton, Skeleton::kAttention);
@@ -205,7 +205,7 @@ TEST_F(Annotations, NodesAreNamedWhateverTheirNamesHold) {
     EXPECT_EQ(WhyItDoesNotHold(compiled->plan, {name, "stream", "1"}), "") << name;
     EXPECT_EQ(WhyItDoesNotHold(compiled->plan, {"other", "stream", "0"}), "") << name;
   }
-  ModelMaker m;  // without a name
+  ModelMaker m;  // the node has no name
   m.Input("x", {4});
   m.Node("Relu", {"x"}, {"r"})->clear_name();
   m.Node("Exp", {"r"}, {"y"})->set_name("other");
@@ -217,7 +217,7 @@ TEST_F(Annotations, NodesAreNamedWhateverTheirNamesHold) {
   ExpectRefused(m, {"r:colour=red"}, {"colour: red", "r", "none of stream"});
 }
 
-// Everything that can become of a node so that nothing is left to hold an annotation.
+// All ways in which a node can vanish, so that nothing is left to hold its annotation.
 ModelMaker Vanishing() {
   ModelMaker m;
   m.Input("x", {4, 4});
@@ -241,8 +241,8 @@ TEST_F(Annotations, ThatNothingIsLeftToHoldAreRefusedWithTheReason) {
     const auto of = [&](const char* node) { return std::vector<std::string>{std::string(node) + said}; };
     ExpectRefused(Vanishing(), of("folded"), {"Exp \"folded\"", "constant"});
     ExpectRefused(Vanishing(), of("dead"), {"Relu \"dead\"", "no output"});
-    // What a pass would leave out stays, and so do nodes that are equal but for what is said of them.
-    // What would show its input, or hand it on, copies it.
+    // Annotated nodes stay that a pass would remove, and equal nodes with different annotations are not
+    // merged. A node that would be a view of its input, or pass it on, copies it.
     for (const char* node : {"turned", "same", "by one", "first", "again", "sum", "last"})
       ExpectHold(Vanishing(), of(node));
     const Result<CompiledPlan> all = Compile(Vanishing(), of("*"));
@@ -251,7 +251,7 @@ TEST_F(Annotations, ThatNothingIsLeftToHoldAreRefusedWithTheReason) {
   ExpectHold(Vanishing(), {"first:stream=1", "again:stream=0"});
 }
 
-// A function F(x) = Exp(Relu(x)), called as "f" and as "g".
+// A function F(x) = Exp(Relu(x)), called by nodes "f" and "g".
 ModelMaker Calling() {
   ModelMaker m;
   m.proto.add_opset_import()->set_domain("own");
@@ -286,7 +286,7 @@ TEST_F(Annotations, OfACallHoldOfWhatItCallsUnlessThatSaysOtherwise) {
   EXPECT_EQ(WhyItDoesNotHold(compiled->plan, {"f/relu", "stream", "1"}), "");
   EXPECT_EQ(WhyItDoesNotHold(compiled->plan, {"f/exp", "stream", "0"}), "");
   ExpectRefused(Calling(), {"f:stream=1", "*exp:stream=2"}, {"f/exp", "f:stream=1", "*exp:stream=2"});
-  // One kernel for one operator of the model, a call.
+  // With fuse=off a call, which is one operator of the model, is one kernel.
   compiled = Compile(Calling(), {"f:fuse=off"});
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   EXPECT_EQ(compiled->plan.programs[0].steps.size(), 2u);
@@ -295,7 +295,7 @@ TEST_F(Annotations, OfACallHoldOfWhatItCallsUnlessThatSaysOtherwise) {
   EXPECT_EQ(compiled->plan.programs[0].steps.size(), 3u);
 }
 
-// s <- Tanh(Relu(s) + x), `rounds` times.
+// A loop s = Tanh(Relu(s) + x) with `rounds` rounds.
 ModelMaker Looping(int64_t rounds) {
   ModelMaker m;
   m.Input("x", {4});
@@ -356,7 +356,7 @@ TEST_F(Annotations, HoldInTheBodyOfALoopOrAreRefused) {
 }
 
 TEST_F(Annotations, HoldOfNodesThatAreOneOperatorAgainByTheirNames) {
-  // A norm in pieces, one of which is told to be alone.
+  // A norm as separate operators, one of which must not be fused.
   ModelMaker m;
   m.Input("x", {4, 8});
   m.Floats("eps", {}, {1e-5f});

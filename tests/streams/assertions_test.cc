@@ -1,6 +1,5 @@
-// `--annotate NODE:assert=finite`: a run that meets NaN or infinity in an output of the node ends with an
-// error that names the node and the output, whatever kernel the node has become part of; other runs are as
-// without it.
+// `--annotate NODE:assert=finite`: if an output of the node has NaN or infinity, the run ends with an error
+// that names the node and the output, whatever kernel the node has become part of. Other runs are unchanged.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +31,7 @@ class Assertions : public AnnotatedModels {
     host.devices = devices;
     model_ = std::make_unique<LiveModel>(options_, host);
   }
-  // A run with `first` in the first element of each input of floats, and `others` in the others.
+  // Runs with `first` in the first element of each float input, and `others` in the rest.
   Status Run(double first, double others) {
     LiveModel::Buffers buffers = model_->MakeBuffers(0);
     for (size_t i = 0; i < buffers.inputs.size(); ++i) {
@@ -80,7 +79,7 @@ TEST_F(Assertions, OfAFusedChainNameTheNodeAndTheOutputAndTheSessionGoesOn) {
   EXPECT_TRUE(Run(1, 2).ok());
 }
 
-// What comes to be infinite only when it is rounded to its type is so, fused or not.
+// A value that becomes infinite only when it is rounded to its type counts as infinite, fused or not.
 TEST_F(Assertions, SeeNumbersAsTheirTypeHasThem) {
   struct {
     int type;
@@ -127,7 +126,7 @@ TEST_F(Assertions, OfRowsAndOfWhatReductionsRead) {
   }
 }
 
-// q, k and v of one input; q is divided by what may be 0.
+// q, k and v come from one input; q is divided by a value that may be 0.
 TEST_F(Assertions, OfAttentionsInputLeaveTheAttention) {
   ModelMaker m;
   m.Input("x", {1, 2, 8, 16});
@@ -163,7 +162,7 @@ TEST_F(Assertions, KeepWhatNobodyReadsAlive) {
   EXPECT_TRUE(Says(Run(-1, 2), {"output \"root\" of Sqrt \"root\" holds NaN"}));
 }
 
-// Also where only a part of it is read.
+// All elements are checked, even if only a part is read.
 TEST_F(Assertions, LookAtAllElements) {
   ModelMaker m;
   m.Input("x", {4, kAcross});
@@ -193,7 +192,7 @@ TEST_F(Assertions, OfEqualNodesAreTwo) {
   EXPECT_FALSE(Run(0, 2).ok());
 }
 
-// Kernels are numbered within themselves, so that layers still share them.
+// Assertions are numbered within a kernel, so layers still share kernels.
 TEST_F(Assertions, OfLayersShareTheirKernels) {
   ModelMaker m;
   m.Input("x", {4, kAcross});
@@ -249,7 +248,7 @@ TEST_F(Assertions, OnSeveralDevicesNameTheDevice) {
   }
 }
 
-// Of lengths that data decide, there is room for more.
+// Dimensions that data decide have memory for more elements than exist; only existing ones are checked.
 TEST_F(Assertions, LeaveOutWhatIsNotReal) {
   ModelMaker m;
   m.Input("x", {kAcross});

@@ -1,5 +1,5 @@
-// `--annotate NODES:matmul=`, `precision=` and `deterministic`: kernels have the annotation of their nodes or
-// region, or the compile fails with the node and the reason.
+// `--annotate NODES:matmul=`, `precision=` and `deterministic`: kernels follow the annotation of their nodes
+// or region, or the compilation fails with the node and the reason.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kWide = 256;
 
-// Products q, k and v of x, of which the sum is the output.
+// Matmuls q, k and v of x; their sum is the output.
 ModelMaker Products() {
   ModelMaker m;
   m.Input("x", {kWide, kWide});
@@ -33,7 +33,7 @@ ModelMaker Products() {
 
 class Choices : public AnnotatedModels {
  protected:
-  // "q:library k:generated ...": by what each product is computed on a GPU, and in what.
+  // "q:library k:generated ...": what computes each matmul on a GPU, and in which type.
   std::string OnGpu(const std::vector<std::string>& annotations, Matmuls matmuls = Matmuls::kAuto) {
     Result<Targets> targets = ParseTargets("cuda:sm_90a");
     options_.targets = targets.Take();
@@ -68,9 +68,9 @@ TEST_F(Choices, AreThoseOfKernelsForGpus) {
 
 TEST_F(Choices, OfPrecisionGoBeforeThatOfTheModel) {
   options_.precision = Precision::kBF16;
-  EXPECT_EQ(
-      OnGpu({"k:precision=f32", "v:precision=f16"}, Matmuls::kGenerated),
-      "q:generated/bf16 q:generated/f32 k:generated/f32 v:generated/f16");  // k's adds q's result, widened
+  EXPECT_EQ(OnGpu({"k:precision=f32", "v:precision=f16"}, Matmuls::kGenerated),
+            "q:generated/bf16 q:generated/f32 k:generated/f32 v:generated/f16");  // k's kernel adds q's
+                                                                                  // widened result
   EXPECT_EQ(OnGpu({"q:matmul=library"}, Matmuls::kGenerated),
             "q:library/bf16 k:generated/bf16 v:generated/bf16");
   EXPECT_EQ(OnGpu({"k:matmul=generated", "v:deterministic"}, Matmuls::kLibrary),
@@ -84,7 +84,7 @@ TEST_F(Choices, ThatCannotBeKeptAreRefusedWithTheReason) {
   ExpectRefused(Products(), {"q:matmul=generated", "q:matmul=library"},
                 {"MatMul \"q\"", "neither goes before"});
   ExpectRefused(Products(), {"q:precision=f64"}, {"precision: f64", "f32|tf32|f16|bf16"});
-  // A pattern holds of those that are matmuls.
+  // A pattern applies to the matmuls among the nodes.
   EXPECT_TRUE(Compile(Products(), {"*:matmul=generated", "*:precision=f16"}).ok());
 }
 

@@ -16,7 +16,7 @@ using Pairs = std::set<std::pair<int, int>>;
 
 class ControlEdges : public CompiledModels {
  protected:
-  // Kernels that are cut elsewhere round elsewhere.
+  // Kernels with other boundaries round at other places.
   static void ExpectNear(const Results& results, const Results& expected) {
     ASSERT_EQ(results.error, expected.error);
     ASSERT_EQ(results.bytes.size(), expected.bytes.size());
@@ -72,7 +72,8 @@ TEST_F(ControlEdges, PlansKeepEveryConsistentOrder) {
   }
 }
 
-// "A "a" is to run after B "b"; B "b" reads what C "c" makes" -> {{a, b, is an order}, {b, c, is data}}
+// One link of an error's cycle: "A "a" is to run after B "b"; B "b" reads what C "c" makes" becomes {{a, b,
+// order}, {b, c, data}}.
 struct Link {
   int late = 0, early = 0;
   bool order = false;
@@ -140,8 +141,8 @@ TEST_F(ControlEdges, NamesThatNoNodeHasAreNamedWithTheNearest) {
                    {"Exp \"Exp_second\" is to run after Exp \"Exp_second\""}));
 }
 
-// Two rows of work with nothing in common, one after the other by the model's own metadata, on one stream and
-// on two, and by a pattern.
+// Two independent chains, ordered one after the other: by the model's own metadata, on one stream and on two,
+// and by a pattern.
 TEST_F(ControlEdges, MetadataAndPatternsSayTheSame) {
   ModelMaker m;
   m.Input("x", {4, 4});
@@ -171,8 +172,8 @@ TEST_F(ControlEdges, MetadataAndPatternsSayTheSame) {
   follows(*metadata, "Softmax_a1", "Softmax_b2");
 }
 
-// The step of a node of a recognised pattern is the kernel that computes the pattern. An order from the
-// pattern's middle and back into it keeps the pattern apart.
+// A node of a recognised pattern runs in the pattern's kernel. An order that leads out of the pattern's
+// middle and back into it keeps the pattern from being recognised.
 TEST_F(ControlEdges, RecognisedPatternsStandForTheirPieces) {
   ModelMaker m;
   for (const char* name : {"q", "k", "v"}) m.Input(name, {1, 2, 4, 8});
@@ -213,7 +214,7 @@ TEST_F(ControlEdges, RecognisedPatternsStandForTheirPieces) {
   EXPECT_LT(last(*between, "Softmax_other"), StepsOf(between->plan, "MatMul_out").front());
 }
 
-// A dead node stays dead if it is only ordered, and stays alive if a node needs it.
+// A dead node is removed if it is only ordered, and kept if another node needs it.
 TEST_F(ControlEdges, OnlyWhatIsNeededIsKeptAlive) {
   ModelMaker m;
   m.Input("x", {4, 4});

@@ -1,6 +1,6 @@
-// Collectives in flight, on virtual devices that are late: buffers in use are never used again. The
-// collectives' threads read and write while the devices compute: under the tsan preset, every byte that is
-// used too early is a data race.
+// Collectives in flight on late virtual devices: a buffer in use is never reused. The collectives' threads
+// read and write while the devices compute, so under the tsan preset every byte that is used too early is a
+// data race.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@
 namespace rondo {
 namespace {
 
-// Virtual devices whose collectives take long, before they meet and before data moves, each another time.
+// Virtual devices whose collectives take long, by different times before they meet and before data moves.
 class LateDevices {
  public:
   LateDevices(uint32_t devices, uint64_t seed, uint64_t most_us) : draw_(seed), most_us_(most_us) {
@@ -60,7 +60,7 @@ class LateDevices {
   Driver* driver_ = nullptr;
 };
 
-// A plan, its runtime and a session of it.
+// A plan, its runtime and a session.
 struct Live {
   Live(const PlanData& data, Driver* driver) {
     Result<Plan> opened = UncheckedPlan::FromData(data, {});
@@ -73,7 +73,7 @@ struct Live {
     EXPECT_TRUE(armed.ok()) << armed.status().message();
     session = armed.Take();
   }
-  // The outputs of all devices.
+  // Runs once. Returns the outputs of all devices.
   std::vector<float> Run() {
     const PlanData& data = plan.data();
     std::vector<float> in(512), out;
@@ -135,8 +135,8 @@ TEST(CollectivesInFlight, BuffersInUseAreNeverUsedAgain) {
   }
 }
 
-// The same for programs as models have them, each collective waited for at once, after the compiler has put
-// compute beside them.
+// The same for programs like models, in which each collective is waited for at once, after the compiler has
+// put compute beside them.
 TEST(CollectivesInFlight, ScheduledBesideComputeTheyGiveTheSame) {
   for (RandomShape shape : kShapes) {
     shape.streams = 1;
@@ -159,12 +159,12 @@ TEST(CollectivesInFlight, ScheduledBesideComputeTheyGiveTheSame) {
   }
 }
 
-// The shortest of some runs, in microseconds: of as many as it takes, on a busy machine, to be as short as
+// The shortest of several runs in microseconds. On a busy machine it runs on until one is as short as
 // `enough`.
 double MeasuredEnd(const LoweredProgram& program, uint32_t devices, const CostModel& costs, double slower,
                    double enough) {
   TimedDevices timed(devices, OpTimes(costs, program), slower);
-  const EmittedPlan emitted = Emit(program, devices, PlannedFor::kAnyTiming);  // outlives the session
+  const EmittedPlan emitted = Emit(program, devices, PlannedFor::kAnyTiming);  // must outlive the session
   Live live(emitted.plan, timed.driver());
   double shortest = 1e30;
   for (int run = 0; run < 3 || (shortest > enough && run < 30); ++run) {
@@ -176,8 +176,8 @@ double MeasuredEnd(const LoweredProgram& program, uint32_t devices, const CostMo
   return shortest;
 }
 
-// On virtual devices that are as quick as the cost model says, runs take what the timeline says: before
-// compute is put beside collectives, and after.
+// On virtual devices with the speed of the cost model, runs take the timeline's time, both before and after
+// compute is put beside collectives.
 TEST(CollectivesInFlight, RunsTakeAsLongAsEstimated) {
   if (kSanitized) GTEST_SKIP() << "runs take longer";
   constexpr double kSlower = 1500;
@@ -185,7 +185,7 @@ TEST(CollectivesInFlight, RunsTakeAsLongAsEstimated) {
     LoweredProgram program = Synchronous(RandomProgram(seed, {1, 2, 40}));
     OverlapOptions options;
     options.costs = CostModelOf(true, 2);
-    options.costs.taken = 0;  // here collectives take nothing from compute
+    options.costs.taken = 0;  // here collectives do not slow compute down
     options.budget = 10;
     const LoweredProgram given = program;
     const OverlapReport report = OverlapCollectives(&program, options);
@@ -202,7 +202,7 @@ TEST(CollectivesInFlight, RunsTakeAsLongAsEstimated) {
   }
 }
 
-// The first test's sensitivity: plans whose memory is free again as soon as a collective has started.
+// Checks that the first test can fail: in these plans memory is free as soon as a collective has started.
 TEST(CollectivesInFlight, BuffersThatEndAtTheStartGoWrong) {
   if (kSanitized) GTEST_SKIP() << "sanitizers report what goes wrong";
   int wrong = 0, refused = 0;

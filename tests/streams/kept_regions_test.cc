@@ -1,4 +1,4 @@
-// `--annotate NODE:keep=together` and `NODE:region=NAME`: the steps of one place's nodes stand together, and
+// `--annotate NODE:keep=together` and `NODE:region=NAME`: the steps of one region's nodes are contiguous, and
 // nodes that cannot be kept together are refused.
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 using defects::EffectRunner;
 using defects::Results;
 
-// By node: its region's number, -1 for those that are in none. Regions are kept nodes that read one another.
+// The region number of each node, -1 for none. Kept nodes that read each other form a region.
 std::vector<int> RegionsOf(const OrderedModel& model, const std::set<int>& kept) {
   std::vector<int> region(model.reads.size(), -1);
   for (int n : kept) region[static_cast<size_t>(n)] = model.Alive(n) ? n : -1;
@@ -31,7 +31,7 @@ std::vector<int> RegionsOf(const OrderedModel& model, const std::set<int>& kept)
   return region;
 }
 
-// Whether regions that run as one wait for one another, or for what waits for them.
+// Whether regions, each run as one unit, would wait for each other or for nodes that wait for them.
 bool Contradicts(const OrderedModel& model, const std::vector<int>& region) {
   const auto unit = [&](size_t n) { return region[n] >= 0 ? region[n] : static_cast<int>(n); };
   const size_t count = region.size();
@@ -60,7 +60,7 @@ bool ComesFrom(const PlanData& plan, const Step& step, const std::string& name) 
   return step.source != kNone && plan.sources[step.source].find("\"" + name + "\"") != std::string_view::npos;
 }
 
-// The first and the last step that come from a region's nodes, and how many do.
+// The first and the last step of a region's nodes, and the number of steps.
 struct Steps {
   size_t first = SIZE_MAX, last = 0, count = 0;
   std::set<uint32_t> devices;
@@ -112,7 +112,7 @@ TEST_F(KeptRegions, StandTogetherOrAreRefused) {
     if (how.first == kBoth[1].first && *std::max_element(region.begin(), region.end()) < 0) {
       EXPECT_NE(std::string(made.status().message()).find("no output of the model needs it"),
                 std::string::npos);
-      continue;  // a region of which nothing runs
+      continue;  // a region whose nodes all run nothing
     }
     ASSERT_EQ(made.ok(), !Contradicts(model, region)) << "seed " << seed << ": " << made.status().message();
     if (!made.ok()) {
@@ -172,7 +172,7 @@ TEST_F(KeptRegions, OfWhichAGraphEndsAmidAreRefused) {
             std::string::npos);
 }
 
-// A step that must run between two of a region belongs to it; other steps move out.
+// A step that must run between two steps of a region joins it; other steps move out.
 TEST(KeepTogetherTest, TakesInWhatMustRunBetween) {
   HandMade made;
   const int x = made.Input("x", 8), a = made.Temporary(8), b = made.Temporary(8), other = made.Temporary(8);
@@ -196,7 +196,7 @@ TEST(KeepTogetherTest, TakesInWhatMustRunBetween) {
                                              "Sum \"last\"", "Sum \"end\""}));
 }
 
-// Places inside a place stand together in it.
+// A region inside another is contiguous within it.
 TEST(KeepTogetherTest, OrdersWhatLiesInAPlace) {
   HandMade made;
   const int x = made.Input("x", 8);

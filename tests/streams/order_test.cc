@@ -1,4 +1,4 @@
-// The order of ops, and the values that may share memory, against explicit definitions.
+// The order of ops, and which values may share memory, compared with explicit definitions.
 #include "formats/plan/check/order.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace rondo {
 namespace {
 
-// before[b][a]: there is a way from op a to op b along streams and deps.
+// before[b][a]: op a comes before op b by streams and deps.
 std::vector<std::vector<bool>> Reachable(const LoweredProgram& program) {
   const size_t count = program.ops.size();
   std::vector<std::vector<bool>> before(count, std::vector<bool>(count, false));
@@ -36,7 +36,7 @@ std::vector<std::vector<bool>> Reachable(const LoweredProgram& program) {
   return before;
 }
 
-// Whether every use of `a` is over before any of `b` begins: by the header's words, one use at a time.
+// Whether every use of `a` ends before any use of `b` begins, by the header's definition, one use at a time.
 bool UsedBefore(const LoweredProgram& program, const std::vector<std::vector<bool>>& before, size_t a,
                 size_t b) {
   if (program.values[a].kind == BufferKind::kOutput || program.values[b].kind == BufferKind::kInput)
@@ -79,15 +79,15 @@ TEST(StreamOrder, IsWhatStreamsAndDepsMakeOfIt) {
   }
 }
 
-// No wait follows from the others.
+// No wait is implied by the others.
 TEST(StreamOrder, WaitsAreNoMoreThanNeeded) {
   HandMade made;
   const int x = made.Input("x", 64), a = made.Temporary(64), b = made.Temporary(64), c = made.Temporary(64);
   made.Sum({x}, a);                        // 0, stream 0
   made.Sum({a}, b);                        // 1, stream 1: waits for 0
-  made.Sum({b, a}, c);                     // 2, stream 2: for 1, and so for 0
-  made.Sum({c, b}, made.Output("y", 64));  // 3, stream 1: for 2
-  made.Sum({a, b}, made.Output("z", 64));  // 4, stream 2: for none
+  made.Sum({b, a}, c);                     // 2, stream 2: waits for 1, and so for 0
+  made.Sum({c, b}, made.Output("y", 64));  // 3, stream 1: waits for 2
+  made.Sum({a, b}, made.Output("z", 64));  // 4, stream 2: waits for none
   for (uint32_t i = 0; i < 5; ++i) made.program().ops[i].stream = std::vector<uint32_t>{0, 1, 2, 1, 2}[i];
   const StreamOrder order(made.program());
   EXPECT_EQ(order.Waits(0), std::vector<int>{});
@@ -97,7 +97,7 @@ TEST(StreamOrder, WaitsAreNoMoreThanNeeded) {
   EXPECT_EQ(order.Waits(4), std::vector<int>{});
 }
 
-// The events of the plan order its steps as the planner thinks, by the checker's own reckoning.
+// By the checker's own computation, the plan's events give the order that the planner assumed.
 TEST(StreamOrder, IsThatOfThePlan) {
   for (RandomShape shape : kShapes) {
     shape.devices = 1;
@@ -139,7 +139,7 @@ TEST(StreamLives, AValueEndsWhenAllItsUsesAreOverWhateverTheTiming) {
   }
 }
 
-// A chain of values on each stream, none of which may be written over what it was made from.
+// A chain of values on each stream; no value may be written over its source.
 HandMade Chains(uint32_t streams, int length, bool joined) {
   HandMade made;
   const int x = made.Input("x", 16);
@@ -156,7 +156,7 @@ HandMade Chains(uint32_t streams, int length, bool joined) {
         op.deps.push_back(static_cast<int>(made.program().ops.size()) - 1 - static_cast<int>(streams));
       last[s] = next;
     }
-    // All streams meet after each round.
+    // Joins all streams after each round.
     for (uint32_t s = 0; joined && i > 0 && s < streams; ++s) {
       LoweredOp& op = made.program().ops[made.program().ops.size() - streams + s];
       op.deps.clear();
@@ -182,7 +182,7 @@ TEST(ArenaProblem, StreamsThatNeverMeetEachUseTheirMemoryAgain) {
   EXPECT_FALSE(exact.packing.conflicts.empty());
   EXPECT_EQ(Pack(exact.packing).height, 3 * 2 * 6400 + 64);
   EXPECT_EQ(exact.least_bytes, 3 * 2 * 6400 + 64);
-  // Until the last step that may begin meanwhile: to the end, for those of other streams.
+  // Lifetimes extend to the last step that may run at the same time. With other streams that is the end.
   const ArenaProblem widened = MakeArenaProblem(program, order, lives, OwnRoots(program), 10);
   EXPECT_TRUE(widened.widened);
   EXPECT_TRUE(widened.packing.conflicts.empty());
@@ -199,7 +199,7 @@ TEST(ArenaProblem, StreamsThatMeetNeedNoConflictsByName) {
   EXPECT_EQ(Pack(problem.packing).height, problem.least_bytes);
 }
 
-// Offsets by each form of the problem: no two values overlap that conflict by definition.
+// In each form of the problem, values that conflict by definition get offsets that do not overlap.
 TEST(ArenaProblem, NoFormOfItLetsConflictingValuesOverlap) {
   int named = 0, by_time = 0;
   for (const RandomShape& shape : kShapes) {
@@ -276,7 +276,7 @@ TEST(Antichain, IsTheHeaviestByTryingAll) {
   EXPECT_EQ(HeaviestAntichain({5, 7, 1}, {{1}, {}, {}}, 2), std::nullopt);
 }
 
-// Memory that a collective in flight reads or writes is not free before its wait, even if other steps are
+// Memory that a collective in flight reads or writes is not free before its wait, even if other steps come
 // between.
 TEST(PlanMemory, ACollectiveInFlightKeepsItsBuffersAlive) {
   for (bool in_place : {false, true}) {
@@ -300,7 +300,7 @@ TEST(PlanMemory, ACollectiveInFlightKeepsItsBuffersAlive) {
   }
 }
 
-// Somebody reads while it is in flight: it cannot work in place.
+// Another step reads the source while the collective is in flight, so it cannot work in place.
 TEST(PlanMemory, ACollectiveWhoseSourceIsReadMeanwhileDoesNotWriteOverIt) {
   HandMade made;
   const int x = made.Input("x", 64), from = made.Temporary(64), to = made.Temporary(64);
@@ -314,7 +314,7 @@ TEST(PlanMemory, ACollectiveWhoseSourceIsReadMeanwhileDoesNotWriteOverIt) {
   EXPECT_NE(plan.offsets[static_cast<size_t>(from)], plan.offsets[static_cast<size_t>(to)]);
 }
 
-// Another stream may still read what the op would be written over.
+// Another stream may still read the value that the op would overwrite.
 TEST(PlanMemory, AReaderOnAnotherStreamForbidsWritingInPlace) {
   for (uint32_t stream : {0u, 1u}) {
     HandMade made;

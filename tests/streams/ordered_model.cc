@@ -53,7 +53,7 @@ OrderedModel::OrderedModel(std::mt19937* rng, int nodes, bool with_views) {
     std::erase(from, -1);
     reads.push_back(from);
     views.push_back(op == "Transpose");
-    // A mean of each row has another shape, that broadcasts; matmuls of it would not fit.
+    // A row mean has another shape, which broadcasts, but does not fit matmuls.
     if (op == "ReduceMean") {
       node->mutable_output()->Clear();
       node->add_output(value(n) + "row");
@@ -81,7 +81,7 @@ bool OrderedModel::Reads(int late, int early) const {
 
 std::set<std::pair<int, int>> OrderedModel::Consistent(std::mt19937* rng, int pairs) const {
   const int nodes = static_cast<int>(reads.size());
-  std::vector<int> place(reads.size(), -1);  // in an order that data allows, drawn at random
+  std::vector<int> place(reads.size(), -1);  // positions in a random order that data allows
   for (int next = 0; next < nodes; ++next) {
     std::vector<int> ready;
     for (int n = 0; n < nodes; ++n) {
@@ -147,7 +147,7 @@ std::string OutOfOrder(const PlanData& plan, const OrderedModel& model,
       std::vector<uint32_t> steps;
       for (uint32_t s = 0; s < program.steps.size(); ++s) {
         const uint32_t source = program.steps[s].source;
-        // Collectives that bring the devices' shares together are no part of the node.
+        // Collectives that join the devices' shares do not belong to the node.
         const bool own = source != kNone && program.steps[s].sync_point == kNone;
         if (own && plan.sources[source].find("\"" + model.Name(node) + "\"") != std::string_view::npos)
           steps.push_back(s);
@@ -156,7 +156,7 @@ std::string OutOfOrder(const PlanData& plan, const OrderedModel& model,
     };
     for (const auto& [late, early] : after) {
       const std::vector<uint32_t> before = steps_of(early), behind = steps_of(late);
-      // (A pattern that one kernel computes does not name all of its nodes.)
+      // A kernel that computes a pattern does not name all of its nodes.
       const std::string what = model.Name(late) + " after " + model.Name(early);
       for (uint32_t b : before) {
         for (uint32_t l : behind) {

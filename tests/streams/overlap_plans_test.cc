@@ -1,6 +1,6 @@
-// Whole models on several devices with compute beside their collectives: budgets hold on the plan's arenas,
-// tools show the compiler's estimates for the plan, and runs take as long as estimated on devices with the
-// speed of the cost model.
+// Whole models on several devices with compute beside their collectives. The plan's arenas keep to budgets,
+// tools show the compiler's estimates, and on devices with the cost model's speed runs take as long as
+// estimated.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -108,7 +108,7 @@ TEST(OverlapPlans, WhatToolsShowOfThePlanIsWhatTheCompilerCountedOn) {
   }
 }
 
-// The shortest of some runs, in microseconds: of as many as it takes, on a busy machine, to be as short as
+// The shortest of several runs in microseconds. On a busy machine it runs on until one is as short as
 // `enough`.
 double Measured(const CompileOptions& options, Driver* driver, double enough) {
   LiveModel live(options, *driver);
@@ -127,7 +127,7 @@ double Measured(const CompileOptions& options, Driver* driver, double enough) {
 
 TEST(OverlapPlans, RunsTakeAsLongAsEstimated) {
   if (kSanitized) GTEST_SKIP() << "runs take longer";
-  constexpr double kRun = 250'000;  // microseconds, so that sleeping is exact enough
+  constexpr double kRun = 250'000;  // microseconds; long enough for exact sleeping
   for (size_t s : {size_t{0}, size_t{1}, size_t{2}, size_t{4}, size_t{6}}) {
     const CompileOptions options = OptionsOf(kShared[s], 0.1);
     const Result<CompiledPlan> compiled = CompileToMemory(options);
@@ -148,7 +148,7 @@ TEST(OverlapPlans, RunsTakeAsLongAsEstimated) {
   }
 }
 
-// Microseconds of steps on devices of another kind than the table's: by kernel 2 to 12 ms.
+// Step times on devices unlike the table's: 2 to 12 ms by kernel, in microseconds.
 constexpr double kCollective = 10'000;
 std::vector<double> TimesElsewhere(const PlanData& plan) {
   std::vector<double> times;
@@ -160,15 +160,15 @@ std::vector<double> TimesElsewhere(const PlanData& plan) {
   return times;
 }
 
-// What was measured on such devices, for the compiler. A busy machine makes runs longer, never shorter: of as
-// many measurements as it takes for one to be near what the devices take, the shortest.
+// Measured times of such devices for the compiler. A busy machine only makes runs longer, so it measures
+// until one is close to the devices' time, and takes the shortest.
 std::shared_ptr<const MeasuredTimes> MeasuredOn(TimedDevices* devices, const CompileOptions& options,
                                                 const std::vector<double>& elsewhere) {
   LiveModel live(options, *devices->driver());
   LiveModel::Buffers buffers = live.MakeBuffers(0);
   const PlanData& plan = live.data();
   const Program& program = plan.programs[0];
-  // Collectives are measured by themselves.
+  // Collectives are measured separately.
   MeasuredTimes times = {"of virtual devices"};
   for (const SyncPoint& point : program.sync_points) {
     times.collectives.push_back({point.op, static_cast<uint32_t>(point.participants.size()), false, {}});

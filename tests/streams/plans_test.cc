@@ -75,8 +75,8 @@ TEST(Plans, PassTheLifecycleVerifier) {
   }
 }
 
-// The tests' sensitivity: memory planned as if steps ran in the order of the list, for programs on several
-// streams. The checker refuses every plan that can change a result.
+// Checks that the tests can fail: memory is planned as if steps ran in the list's order, for programs on
+// several streams. The checker refuses every plan that can change a result.
 TEST(Plans, MemoryForTheOrderOfTheListIsRefusedAndGoesWrong) {
   int refused = 0, wrong = 0, kept = 0;
   for (const RandomShape& shape : kShapes) {

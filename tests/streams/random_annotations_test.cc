@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kBatch = 2, kRows = 4, kColumns = 4;
 
-// Values [2, 4, 4], by operators that passes and fusion like to take apart and to put together.
+// A model over values [2, 4, 4] with operators that passes and fusion split and combine.
 class RandomModel {
  public:
   explicit RandomModel(uint32_t seed) : rng_(seed) {
@@ -67,8 +67,7 @@ class RandomModel {
     for (int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<float>(i * 5 % 7 - 2) / 4);
     return numbers;
   }
-  // Nodes one after another: what lies between two of them is one of them. Some of them lie in a region in
-  // that.
+  // Puts a random run of consecutive nodes into a region, and some of them into a region inside it.
   void AddRegions(std::vector<NodeAnnotation>* annotations) {
     const size_t count = names_.size(), first = rng_() % count, end = first + 1 + rng_() % (count - first);
     const size_t inner = first + rng_() % (end - first), inner_end = inner + rng_() % (end - inner + 1);
@@ -116,22 +115,22 @@ class RandomModel {
       case 7: return Add(Node("Mul", {x, rng_() % 2 == 0 ? "one" : "half"}));
       case 8: return Add(Turned(x));
       case 9: return Add(Node("Reshape", {Node("Sigmoid", {Node("Reshape", {x, "flat"})}), "back"}));
-      case 10: {  // attention in pieces
+      case 10: {  // attention as separate operators
         const std::string scores = Node("MatMul", {x, Turned(Old())});
         return Add(Node("MatMul", {Node("Softmax", {Node("Mul", {scores, "half"})}), Old()}));
       }
-      case 11: {  // a norm in pieces
+      case 11: {  // a norm as separate operators
         const std::string mean = Node("ReduceMean", {Node("Mul", {x, x}), "last"});
         return Add(Node("Mul", {Node("Div", {x, Node("Sqrt", {Node("Add", {mean, "eps"})})}), "g"}));
       }
-      case 12: {  // the same twice
+      case 12: {  // two equal nodes
         const std::string a = Node("Tanh", {x}), b = Node("Tanh", {x});
         return Add(Node("Add", {a, b}));
       }
-      case 13: {  // a weight worked out beforehand
+      case 13: {  // a weight that is folded
         return Add(Node("MatMul", {x, Node("Tanh", {"w"})}));
       }
-      case 14: {  // cut and put together
+      case 14: {  // split and concatenated
         const std::string both = Node("Concat", {x, Old()});
         Set("axis", 2);
         m_.Ints("from" + both, {2});
@@ -153,7 +152,7 @@ class RandomModel {
   onnx::NodeProto* last_ = nullptr;
 };
 
-// The outputs of a run on the host.
+// Runs on the host and returns the outputs.
 std::vector<float> ResultsOf(const CompileOptions& options) {
   LiveModel model(options, HostOptions{});
   LiveModel::Buffers buffers = model.MakeBuffers(0);
@@ -171,7 +170,7 @@ std::vector<float> ResultsOf(const CompileOptions& options) {
   return all;
 }
 
-// Takes out the annotation that the refusal is about; false if it names none, or is of a node that runs.
+// Removes the annotation that the refusal names. False if it names none, or if its node runs.
 bool TakeOutNamed(const Status& status, std::vector<NodeAnnotation>* annotations) {
   const std::string message = status.message();
   const auto says = [&](const char* why) { return message.find(why) != message.npos; };
@@ -262,7 +261,7 @@ TEST_F(RandomAnnotations, HoldInStepsForGpus) {
         status = LowerForGpu(options_, &lowered);
       }
       for (const NodeAnnotation& one : options_.annotations) {
-        bool runs = one.key == "region";  // of which some nodes may run nothing
+        bool runs = one.key == "region";  // some nodes of a region may run nothing
         for (const LoweredOp& op : lowered.ops) {
           const auto is_of = [&](const std::string& s) { return s.ends_with(" \"" + one.node + "\""); };
           if (std::none_of(op.sources.begin(), op.sources.end(), is_of)) continue;

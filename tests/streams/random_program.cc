@@ -48,7 +48,7 @@ class Writer {
     state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
     return static_cast<size_t>(state_ >> 33) % n;
   }
-  // One of the last values that have so many elements.
+  // A recent value with `elements` elements.
   Known Any(int64_t elements) {
     for (;;) {
       const Known known = known_[known_.size() - 1 - Below(std::min<size_t>(known_.size(), 8))];
@@ -75,7 +75,7 @@ class Writer {
     PutOnStream();
     known_.push_back(to);
   }
-  // Two or three ops, three rounds of them.
+  // A loop of two or three ops with three rounds.
   void Loop() {
     const int number = static_cast<int>(made_.program().loops.size());
     const size_t first = made_.program().ops.size();
@@ -120,7 +120,7 @@ class Writer {
   uint64_t state_;
   HandMade made_;
   std::vector<Known> known_;
-  std::vector<std::pair<int, Known>> open_;  // collectives in flight, and what they write
+  std::vector<std::pair<int, Known>> open_;  // collectives in flight, with the values that they write
 };
 
 }  // namespace
@@ -141,7 +141,7 @@ LoweredProgram Synchronous(LoweredProgram program) {
   for (LoweredOp& op : program.ops) {
     op.stream = 0;
     if (op.kind != LoweredKind::kCollectiveWait) continue;
-    // Of its deps only the start: others were added at random.
+    // Keep only the dep on the start; others were added at random.
     std::erase_if(op.deps, [&](int d) {
       const LoweredOp& start = program.ops[static_cast<size_t>(d)];
       return start.kind != LoweredKind::kCollectiveStart || start.collective != op.collective;
@@ -161,7 +161,7 @@ std::vector<PlannedProgram> Planned(const LoweredProgram& program, uint32_t devi
     for (LoweredOp& op : in_order.ops) op.stream = 0;
     if (memory == PlannedFor::kSynchronousCollectives) in_order = Synchronous(program);
     planned.memory = PlanMemory(memory == PlannedFor::kAnyTiming ? program : in_order);
-    // What plans say of lifetimes is right, offsets and values in place of others are those of the order.
+    // The plan's lifetimes are right; offsets and in-place values are those for the list's order.
     planned.memory.lives = Lifetimes(program);
     std::vector<std::string> found;
     planned.partitions = PartitionSteps(SeamSteps(program, {}, &found));

@@ -12,7 +12,7 @@ namespace rondo {
 
 struct RandomShape {
   uint32_t streams = 2;
-  uint32_t devices = 1;  // collectives only with several
+  uint32_t devices = 1;  // with a single device there are no collectives
   int ops = 40;
   bool loops = false;
 };

@@ -1,5 +1,5 @@
-// `--annotate NODES:region=NAME`: a region shares no kernels with nodes outside, runs as one, and is named in
-// the plan; nodes for which that is impossible are refused.
+// `--annotate NODES:region=NAME`: a region shares no kernels with outside nodes, runs as one unit, and is
+// named in the plan. Nodes for which that is impossible are refused.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -17,7 +17,7 @@ namespace {
 
 class Regions : public AnnotatedModels {
  protected:
-  // The nodes of each launch, "a b|c": of a plan whose regions are those.
+  // The nodes of each launch, like "a b|c". Expects the plan to have these regions.
   std::string Launches(const ModelMaker& m, const std::vector<std::string>& annotations,
                        const std::map<std::string, std::string>& regions) {
     const Result<CompiledPlan> compiled = Compile(m, annotations);
@@ -38,7 +38,7 @@ class Regions : public AnnotatedModels {
   }
 };
 
-// y = e(d(c(b(a(x))))), of which one kernel is made.
+// y = e(d(c(b(a(x))))), which becomes one kernel.
 ModelMaker Chain() {
   ModelMaker m;
   m.Input("x", {64});
@@ -64,7 +64,7 @@ TEST_F(Regions, AreFusedWithNothingOutside) {
 TEST_F(Regions, Nest) {
   const std::map<std::string, std::string> nested = {{"b", "r"}, {"c", "r/s"}, {"d", "r"}};
   EXPECT_EQ(Launches(Chain(), {"b:region=r", "c:region=r/s", "d:region=r"}, nested), "a|b|c|d|e");
-  // What one covers lies in the other, whoever says the whole name.
+  // A nested region lies in the outer one, whichever annotation gives the whole name.
   const std::map<std::string, std::string> all = {
       {"a", "r"}, {"b", "r"}, {"c", "r/s"}, {"d", "r"}, {"e", "r"}};
   for (const char* inner : {"c:region=s", "c:region=r/s"})
@@ -78,7 +78,7 @@ TEST_F(Regions, Nest) {
   EXPECT_EQ(Launches(m, {}, all), "ab|c|de");
 }
 
-// A function F(x) = Tanh(x w), called as "f", and, of that, as "g".
+// A function F(x) = Tanh(x w), called by "f", and by "g" on f's result.
 ModelMaker Layers() {
   ModelMaker m;
   m.proto.add_opset_import()->set_domain("own");
@@ -106,8 +106,8 @@ ModelMaker Layers() {
   return m;
 }
 
-// Two calls, or the nodes of two annotations, are two places, though one reads the other; their kernels are
-// the same, of which the plan has one.
+// Two calls, or the nodes of two annotations, are two regions, even if one reads the other. Their kernels are
+// equal, and the plan has only one.
 TEST_F(Regions, OfOneNameInSeveralPlacesAreCompiledOnce) {
   const std::vector<std::string> cases[] = {{"f:region=layer", "g:region=layer"},
                                             {"f/*:region=layer", "g/*:region=layer"}};
@@ -123,7 +123,7 @@ TEST_F(Regions, OfOneNameInSeveralPlacesAreCompiledOnce) {
     for (uint32_t s = 0; s < steps; ++s)
       EXPECT_EQ(program.steps[notes[0].first_step + s].kernel, program.steps[notes[1].first_step + s].kernel);
   }
-  // One annotation of nodes that exchange values is one place.
+  // One annotation on nodes that exchange values is one region.
   const Result<CompiledPlan> compiled = Compile(Layers(), {"*/*:region=layer"});
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   EXPECT_EQ(Places(*compiled), std::vector<std::string>{"layer 0"});
@@ -141,7 +141,7 @@ TEST_F(Regions, GiveWhatIsSaidOfThemToTheirNodes) {
   EXPECT_EQ(Launches(Chain(), with("region:r/s:fuse=off"), regions), "a|b|c|d|e");
   EXPECT_EQ(Launches(Chain(), with("region:r:fuse=off"), regions), "a|b|c|d|e");
   EXPECT_EQ(Launches(Chain(), with("region:r*:fuse=off"), regions), "a|b|c|d|e");
-  // The inner one says otherwise, and so does a node.
+  // The inner region has another annotation, and so has a node.
   const Result<CompiledPlan> compiled =
       Compile(Chain(), {"b:region=r", "c:region=r/s", "d:region=r/s", "region:r:stream=1",
                         "region:r/s:stream=2", "d:stream=0"});

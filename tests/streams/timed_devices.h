@@ -43,7 +43,7 @@ class TimedDevices {
     return Status::Ok();
   }
 
-  const std::vector<double> times_;  // by step
+  const std::vector<double> times_;  // for each step
   const double slower_;
   Driver* driver_ = nullptr;
 };

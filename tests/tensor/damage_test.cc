@@ -1,5 +1,5 @@
-// Every reader over thousands of damaged files: an error or a consistent tensor, never a crash (the asan
-// preset finds faults that a plain run does not).
+// Every reader gives an error or a consistent tensor for thousands of damaged files, and never crashes. The
+// asan preset finds faults that a plain run does not.
 #include <gtest/gtest.h>
 
 #include <random>

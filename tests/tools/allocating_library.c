@@ -1,4 +1,4 @@
-/* A library that allocates once a call, as a driver's may. */
+/* A library that allocates once in each call, as a driver's library may. */
 #include <stdlib.h>
 
 char* Take(size_t bytes);

@@ -1,4 +1,5 @@
-// The origin of an allocation: the program itself, through any library of the language, or an opened library.
+// The origin of an allocation: the program itself, also through the language's libraries, or an opened
+// library.
 #include "tools/bench/allocation_sources.h"
 
 #include <dlfcn.h>
@@ -13,7 +14,7 @@
 namespace rondo::tools {
 namespace {
 
-// Not to be optimised away.
+// Keeps the compiler from removing the allocation.
 void* volatile kept = nullptr;
 
 TEST(AllocationSources, OwnAreTheProgramsThroughTheLanguagesLibrariesToo) {
@@ -25,7 +26,7 @@ TEST(AllocationSources, OwnAreTheProgramsThroughTheLanguagesLibrariesToo) {
   EXPECT_EQ(counted.others, 0u);
 
   BeginAllocationSources();
-  kept = new std::string(100, 'x');  // operator new and std::string are libstdc++'s
+  kept = new std::string(100, 'x');  // operator new and std::string are in libstdc++
   counted = EndAllocationSources();
   delete static_cast<std::string*>(kept);
   EXPECT_EQ(counted.own, 2u);

@@ -1,4 +1,4 @@
-// The rondo command in users' ways: exit statuses, sentences, files.
+// The rondo command as users call it: exit statuses, sentences, files.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -29,7 +29,7 @@ class CommandTest : public ::testing::Test {
  protected:
   std::string In(const std::string& name) const { return folder_.File(name); }
 
-  // The plan of pycoder's two programs, compiled into this test's folder.
+  // Compiles pycoder's two programs into a plan in this test's folder.
   std::string Pycoder() const {
     const std::string plan = In("pycoder.rondo");
     const Outcome made = Rondo("compile prefill=" + kData + "/pycoder/prefill64.onnx decode=" + kData +
@@ -248,9 +248,9 @@ TEST_F(Plans, WrongInputsAreOneSentenceAndExitStatus1) {
     const char* says;
   };
   const Case cases[] = {
-      {"run " + plan + tokens + positions, "decode"},                        // which program?
+      {"run " + plan + tokens + positions, "decode"},                        // the program is ambiguous
       {"run " + plan + " --program encode" + tokens + positions, "encode"},  // no such program
-      {"run " + plan + " --program decode" + tokens, "positions"},           // missing
+      {"run " + plan + " --program decode" + tokens, "positions"},           // an input is missing
       {"run " + plan + " --program decode --input nothing=" + set + "/input_0.pb", "nothing"},  // unknown
       {"run " + plan + " --program decode" + positions + " --input tokens=" + set + "/input_1.pb",
        "tokens"},  // shape
@@ -303,7 +303,7 @@ TEST_F(Plans, ATraceHasALaneOfPartitionsAndOneOfStepsNamedByTheirNodes) {
     EXPECT_NE(event["name"].get<std::string>().find("node_"), std::string::npos);
   }
   EXPECT_EQ(lanes, (std::set<std::string>{"graph replay", "stream 0"}));
-  EXPECT_EQ(partitions, 2u);  // one of each replay: as a graph, and with its steps timed
+  EXPECT_EQ(partitions, 2u);  // one for each replay: as a graph, and with timed steps
   EXPECT_GT(steps, 10u);
 }
 
@@ -321,7 +321,7 @@ TEST_F(Plans, ADamagedPlanIsRefusedAndNeverCrashes) {
 
 using Verifying = CommandTest;
 
-// All-reduces in place, and openings that each start and end many threads.
+// Models with all-reduces in place; each opening starts and ends many threads.
 TEST_F(Verifying, ASharedModelHasNoFindings) {
   for (const char* devices : {"2", "4"}) {
     const std::string model = kData + "/fixtures/llama_decode_op23/model.onnx --tp " + devices;
@@ -373,7 +373,7 @@ TEST_F(Tuning, AProfileThatIsNoneIsRefusedBeforeAnythingIsCompiled) {
 
 using Profiling = CommandTest;
 
-// On virtual devices: measured, compiled with, shown.
+// Times are measured on virtual devices, used by the compiler, and shown.
 TEST_F(Profiling, TimesGoFromARunIntoTheNextPlan) {
   const std::string model = "compile " + kData + "/pycoder/decode.onnx --tp 2 -o ";
   ASSERT_EQ(Rondo(model + In("a")).status, 0);
@@ -401,14 +401,14 @@ TEST_F(Profiling, TimesGoFromARunIntoTheNextPlan) {
   EXPECT_EQ(kernels[1], kernels[2]);
   EXPECT_PRINTS(shown, "it takes");
   EXPECT_PRINTS(Rondo("bench --runs 3 --wide " + In("b")), "by estimate");
-  // Kernels alone are as well known, collectives are not.
+  // With --alone kernels are measured too, but not collectives.
   const Outcome alone = Rondo("profile " + In("a") + " -o " + In("g.json") + " --alone --runs 3");
   EXPECT_EQ(alone.status, 0) << alone.text;
   EXPECT_PRINTS(alone, " kernels and 0 kinds of collectives");
   EXPECT_PRINTS(
       Rondo("compile " + kData + "/pycoder/decode.onnx --tp 2 -o " + In("d") + " --profile " + In("g.json")),
       " kernels and 0 of 14 collectives as measured");
-  // The times of the next measurement take the place of those.
+  // The times of the next measurement replace these.
   EXPECT_EQ(Rondo("profile " + In("b") + " -o " + In("f.json") + " --merge --runs 3").status, 0);
   EXPECT_EQ(nlohmann::json::parse(std::ifstream(In("f.json")))["runs"].size(), 2u);
 }
@@ -449,7 +449,7 @@ TEST_F(Packing, ACapacityThatIsTooSmallIsToldFromASearchThatGaveUp) {
   EXPECT_EQ(alive.status, 1);
   EXPECT_PRINTS(alive, "cannot fit in the capacity of 7 bytes: those alive at one time take 8");
 
-  // Never more than 8 bytes at one time, and yet no packing in 8.
+  // At most 8 bytes are alive at any time, but no packing fits into 8.
   std::ofstream(In("nine.csv"))
       << "id,lower,upper,size\na,6,10,4\nb,4,6,1\nc,2,7,1\nd,1,4,4\ne,4,9,3\nf,1,2,3\n"
          "g,9,10,4\nh,1,6,1\ni,2,5,2\nj,7,9,1\n";

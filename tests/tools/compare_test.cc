@@ -1,4 +1,4 @@
-// rondo compare: plans that agree, and wrong kernels, traced to the ONNX node.
+// rondo compare: plans that agree, and wrong kernels that are traced to their ONNX node.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -41,7 +41,7 @@ class Compare : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-// A damaged plan that verifier and checker accept; false if they do not.
+// Writes a damaged plan. False if verifier and checker do not accept it.
 bool WriteDamaged(const std::string& from, const defects::WrongOperation& operation, const std::string& to) {
   Arena arena;
   Result<PlanFile> plan = OpenPlanFile(from.c_str(), {}, arena);
@@ -61,8 +61,7 @@ bool WriteDamaged(const std::string& from, const defects::WrongOperation& operat
   return written.ok();
 }
 
-// Whether an output of `damaged` is another than that of `sound`: some kernels of the fixtures have no
-// effect.
+// Whether an output of `damaged` differs from that of `sound`. Some kernels of the fixtures have no effect.
 bool ChangesAnOutput(const PlanData& plan, const std::string& sound, const std::string& damaged) {
   const Json compared =
       Json::parse(Rondo("compare " + sound + " " + damaged + " --json").text, nullptr, false);
@@ -126,7 +125,7 @@ TEST_F(Compare, TakesShapesFromThePlan) {
   EXPECT_EQ(outcome.status, 0) << outcome.text;
 }
 
-// However little is held at a time, the same is compared.
+// However little is held at a time, the comparison is the same.
 TEST_F(Compare, TakesMoreRunsWhereLessIsHeld) {
   Compile(Fixture("unet_op23"), "plan");
   const auto compared = [&](const std::string& options) {
@@ -148,7 +147,7 @@ TEST_F(Compare, RefusesAnotherModelAndOtherShapes) {
   EXPECT_EQ(other.status, 1);
 }
 
-// An intermediate value, by its own name and by its node's; and one that is in no memory.
+// Dumps an intermediate value by its own name and by its node's name; and refuses one that is in no memory.
 TEST_F(Compare, RunDumpsIntermediates) {
   Compile(Fixture("bert_ts17"), "plan");
   const std::string run = "run " + In("plan") + " --input input.1=" + In("ids.npy") +

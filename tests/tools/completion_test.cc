@@ -39,7 +39,7 @@ class Bash {
     waitpid(child_, nullptr, 0);
   }
 
-  // The arguments that the command of `keys` would be called with.
+  // The arguments of the command line that typing `keys` gives.
   std::string Arguments(const std::string& keys) {
     const std::string mark = "line" + std::to_string(++lines_) + ":";
     Type(keys + "\001echo " + mark.substr(0, 2) + "''" + mark.substr(2) + " \005\n");
@@ -51,7 +51,7 @@ class Bash {
   void Type(const std::string& keys) const {
     ASSERT_EQ(write(terminal_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
-  // Reads until `begin`, and then what comes before `end`.
+  // Reads up to `begin`. Returns the text from there up to `end`.
   std::string Until(const std::string& begin, const std::string& end = "") {
     for (;;) {
       const size_t at = text_.find(begin);
@@ -117,7 +117,7 @@ TEST(Completion, ZshReadsItsScriptAndCompletes) {
   ASSERT_EQ(Shell(std::string(RONDO_COMMAND) + " completion zsh > " + folder.File("_rondo")).status, 0);
   const Outcome checked = Shell("zsh -n " + folder.File("_rondo"));
   EXPECT_EQ(checked.status, 0) << checked.text;
-  // Completing in a zsh of its own, whose list of matches is printed.
+  // Completes in a separate zsh, which prints its list of matches.
   std::ofstream(folder.File("try.zsh"))
       << "zmodload zsh/zpty\nzpty z zsh -f -i\nzpty -w z 'PS1=; TERM=dumb; fpath=(" << folder.string()
       << " $fpath); autoload -Uz compinit; compinit -u -d " << folder.File("dump")

@@ -1,4 +1,4 @@
-// Files of the rondo command: an input that is no regular file gives an error, outputs replace only files of
+// Files of the rondo command: an input that is no regular file is an error, outputs replace only files of
 // their own kind, and a full disk leaves nothing behind.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ const std::string kModel = SourceFolder() + "/tests/data/pycoder/decode.onnx";
 class FilesTest : public ::testing::Test {
  protected:
   std::string In(const std::string& name) const { return folder_.File(name); }
-  // Ends by itself: nothing here may wait.
+  // Has a time limit, because no command here may block.
   static Outcome Rondo(const std::string& arguments) {
     return Shell("timeout 60 " + std::string(RONDO_COMMAND) + " " + arguments);
   }
@@ -155,7 +155,7 @@ TEST_F(FilesTest, AFullDiskLeavesNothing) {
     EXPECT_PRINTS(outcome, "File too large") << write;
     EXPECT_EQ(Names(), before) << write;
   }
-  // And an old one stays what it was.
+  // And an old file stays unchanged.
   const std::string old = BytesOf(plan);
   Shell("(ulimit -f 2; " + std::string(RONDO_COMMAND) + " compile " + kModel + " -o " + plan +
         ") 2>&1 | cat");

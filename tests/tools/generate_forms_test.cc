@@ -1,12 +1,13 @@
-// rondo generate: the forms of decoders, by models made here; and plans with which it cannot continue texts.
+// rondo generate: the forms of decoders, with models made here; and plans with which it cannot continue
+// texts.
 #include "tests/import/model_maker.h"
 #include "tests/tools/generated_text.h"
 
 namespace rondo {
 namespace {
 
-// A model that counts the tokens it has read, in a state of which no part is a position's, though it may have
-// `rows`, and says their number.
+// A model that counts the tokens it has read and gives their number. Its state has no part for each position,
+// though it may have `rows` rows.
 std::string CountingModel(int64_t length, const std::string& state, int64_t rows = 0) {
   ModelMaker m;
   m.Input("words", {1, length}, onnx::TensorProto::INT64);
@@ -28,7 +29,7 @@ std::string CountingModel(int64_t length, const std::string& state, int64_t rows
   return m.proto.SerializeAsString();
 }
 
-// A token behind another is the greater by the number of its adapter; a mask says how far a text is.
+// Each token is larger than the one before by the adapter's number. A mask gives the text's length.
 std::string AdaptedModel(int64_t length, const char* of_scores = "Neg") {
   ModelMaker m;
   m.Input("words", {1, length}, onnx::TensorProto::INT64);
@@ -59,8 +60,8 @@ std::string AdaptedModel(int64_t length, const char* of_scores = "Neg") {
   return m.proto.SerializeAsString();
 }
 
-// An encoder gives its tokens as floats; the decoder says twice their sum and the number of its own
-// positions. The first step doubles them, into caches that the others read.
+// An encoder gives its tokens as floats. The decoder gives twice their sum plus the number of its own
+// positions. The first step doubles them into caches that the other steps read.
 struct EncoderAndDecoder {
   ModelMaker encoder, first, next;
   EncoderAndDecoder() {
@@ -144,12 +145,12 @@ TEST_F(Generate, WhatAnEncoderGaveStaysOnTheDevice) {
     EXPECT_PRINTS(Run(go + "--source 1 --prefix-file " + Text("p", "1")),
                   "--prefix-file: what texts attend to");
   }
-  // The caches are states: nobody gives them, nothing of them comes back.
+  // The caches are states: they are not passed in and do not come back.
   const Outcome seen = Shell(kRondo + " inspect --wide " + Plan());
   EXPECT_PRINTS(seen, "state \"past_key_values.0.encoder.key\"");
 }
 
-// As onnxruntime-genai's builder writes Whisper: the encoder gives keys and values, and one decoder reads
+// In Whisper models of onnxruntime-genai's builder the encoder gives keys and values, and one decoder reads
 // them.
 TEST_F(Generate, AnEncoderMayComputeTheDecodersKeysItself) {
   for (const bool hidden : {false, true}) {
@@ -172,8 +173,8 @@ TEST_F(Generate, AnEncoderMayComputeTheDecodersKeysItself) {
   }
 }
 
-// As Optimum's decoder_model.onnx and decoder_with_past_model.onnx of a decoder that computes keys of the
-// encoder's output anew in each step: no cache is the encoder's.
+// Like Optimum's decoder_model.onnx and decoder_with_past_model.onnx for a decoder that computes the keys of
+// the encoder's output in each step. No cache belongs to the encoder.
 TEST_F(Generate, AFirstStepOfItsOwnBeginsTheCaches) {
   const auto step = [](bool first) {
     ModelMaker m;
@@ -192,7 +193,7 @@ TEST_F(Generate, AFirstStepOfItsOwnBeginsTheCaches) {
     axis->set_name("axis");
     axis->set_type(onnx::AttributeProto::INT);
     axis->set_i(1);
-    // Attention of no scores: the mean of all rows. Times their number, it is their sum.
+    // Attention with zero scores gives the mean of all rows; times their number it is the sum.
     m.Floats("none", {1}, {0});
     m.Node("Mul", {"row", "none"}, {"query"});
     onnx::AttributeProto* perm = nullptr;
@@ -219,12 +220,13 @@ TEST_F(Generate, AFirstStepOfItsOwnBeginsTheCaches) {
   };
   Compile(" first=" + Text("first.onnx", step(true)) + " next=" + Text("next.onnx", step(false)),
           "--cache-length 16");
-  // 4, and 4 + 7; their mean 7.5 and 7, ...
+  // First 4, then 4 + 7 = 11; their mean 7.5 and 7; ...
   const std::string go = "--ids --context 16 --max-tokens 4 ";
   EXPECT_EQ(Say(go + "--prompt 4"), "11 14 17 18 \n");
 }
 
-// Says the sum of all tokens, which a cache of 8 positions holds; one that begins has read its own alone.
+// Gives the sum of all tokens, which a cache of 8 positions holds. With `begins`, it reads only the run's own
+// tokens.
 std::string SummingModel(int64_t length, bool begins) {
   ModelMaker m;
   m.Input("input_ids", {1, length}, onnx::TensorProto::INT64);
@@ -251,8 +253,8 @@ std::string SummingModel(int64_t length, bool begins) {
   return m.proto.SerializeAsString();
 }
 
-// Says how many positions each query sees, by a mask [1, 1, length, 8], of numbers that are added where it is
-// of floats.
+// Gives the number of positions that each query sees by a mask [1, 1, length, 8], which is additive if it has
+// floats.
 std::string SeeingModel(int64_t length, int type) {
   ModelMaker m;
   m.Input("input_ids", {1, length}, onnx::TensorProto::INT64);
@@ -295,8 +297,8 @@ TEST_F(Generate, AMaskMaySayWhatEachQuerySees) {
   }
 }
 
-// Whose caches grow: each token counts twice in texts of more than 4, and the model says the sum. Prompts
-// that are read in chunks are as long in each of them as they are at once.
+// A model with growing caches that gives the sum of tokens, each twice in texts of more than 4. A prompt that
+// is read in chunks counts with its whole length in each chunk.
 TEST_F(Generate, WhatIsChosenByTheLengthOfAPromptIsSoInEachOfItsChunks) {
   constexpr int kInt64 = onnx::TensorProto::INT64, kFloat = onnx::TensorProto::FLOAT;
   const auto integer = [](const char* name, onnx::NodeProto* node, int64_t value) {
@@ -335,7 +337,7 @@ TEST_F(Generate, WhatIsChosenByTheLengthOfAPromptIsSoInEachOfItsChunks) {
     EncoderAndDecoder::Cast(&m, "input_ids", "flat");
     m.Node("Mul", {"flat", "nothing"}, {"none"});
     m.Node("Add", {"none", "count"}, {"each"});
-    // The mean of what positions count, by queries of 0, times the number of positions.
+    // Zero queries give the mean over positions; times their number it is the sum.
     m.Ints("axis", {2});
     m.Node("Unsqueeze", {"each", "axis"}, {"column"});
     m.Floats("wide", {16}, std::vector<float>(16, 1));
@@ -383,7 +385,7 @@ TEST_F(Generate, WhatIsChosenByTheLengthOfAPromptIsSoInEachOfItsChunks) {
   }
 }
 
-// As merged decoders have it that pass on what they were given: both programs have both ports.
+// As in merged decoders that pass their inputs on: both programs have both ports.
 TEST_F(Generate, WhatAnEncoderGaveMayBeHandedOn) {
   EncoderAndDecoder models;
   models.first.Input("past_key_values.0.encoder.key", {1, 4, 1});
@@ -398,7 +400,8 @@ TEST_F(Generate, WhatAnEncoderGaveMayBeHandedOn) {
   EXPECT_EQ(Say("--ids --context 50 --max-tokens 4 --start 0 --source \"1 2 3\""), "13 14 15 16 \n");
 }
 
-// As Speech2Text, whose decoder makes of the mask of what goes into the encoder that of what comes out of it.
+// As in Speech2Text, whose decoder computes the mask of the encoder's output from the mask of the encoder's
+// input.
 TEST_F(Generate, ADecoderMayReadTheMaskThatItsEncoderIsGiven) {
   const auto integers = [&](const std::string& name, const std::vector<int64_t>& values) {
     std::string file("\x93NUMPY\x01\x00\x76\x00", 10);
@@ -464,7 +467,7 @@ TEST_F(Generate, ADecoderMayReadTheMaskThatItsEncoderIsGiven) {
   }
 }
 
-// As a model whose angles depend on how long the text is: it says how many positions its mask has.
+// As in a model whose angles depend on the text's length: it gives the number of positions of its mask.
 TEST_F(Generate, ALastChunkThatAProgramIsTooLongForEndsWithTheText) {
   const auto model = [](int64_t length) {
     ModelMaker m;
@@ -475,7 +478,7 @@ TEST_F(Generate, ALastChunkThatAProgramIsTooLongForEndsWithTheText) {
     EncoderAndDecoder::Cast(&m, "attention_mask", "mask");
     m.Ints("last", {-1});
     m.Node("ReduceSum", {"mask", "last"}, {"count"});
-    std::vector<float> numbers;  // of every row
+    std::vector<float> numbers;  // one for each row
     for (int64_t i = 0; i < length * 60; ++i) numbers.push_back(static_cast<float>(i % 60));
     m.Floats("numbers", {1, length, 60}, numbers);
     m.Node("Sub", {"numbers", "count"}, {"apart"});
@@ -491,7 +494,7 @@ TEST_F(Generate, ALastChunkThatAProgramIsTooLongForEndsWithTheText) {
   EXPECT_EQ(Say("--ids --prompt \"0 0 0 0 0 0 0 0\" --max-tokens 1"), "8 \n") << "up to the end of the cache";
 }
 
-// Though it has positions, as the branch without a past of a merged decoder.
+// Also if it has positions, like the branch without a past of a merged decoder.
 TEST_F(Generate, AProgramThatReadsNoCacheReadsTheFirstTokensAlone) {
   for (const int64_t length : {1, 2}) {
     for (const char* options : {"", "--sample logits"}) {
@@ -516,7 +519,7 @@ TEST_F(Generate, StatesThatAreNoCachesSeeNoPadding) {
               "5 6 \n1 2 \n");
     EXPECT_PRINTS(Run("--ids --prompt 0"), "do not say how many positions they hold: give --context N");
   }
-  // As many rows as there are to be positions.
+  // As many rows as the context has positions.
   Compile(" a=" + Text("long.onnx", CountingModel(3, "h", 50)) +
               " b=" + Text("single.onnx", CountingModel(1, "h", 50)),
           "--state h:h_out");
@@ -548,7 +551,7 @@ TEST_F(Generate, LogitsThatAreNoNumbersAreAnError) {
   }
 }
 
-// Two texts of tokens each greater by one than the one before; what follows 20 is NaN.
+// Two texts in which each token is one more than the one before; after 20 the logits are NaN.
 std::string SpoiltFrom20() {
   ModelMaker m;
   m.Input("words", {2, 1}, onnx::TensorProto::INT64);
@@ -575,7 +578,7 @@ std::string SpoiltFrom20() {
 
 class SpoiltTexts : public Generate {
  protected:
-  // That the texts are `how` drawn, and what is said where one cannot be.
+  // Expects that texts are drawn in the way `how`, and an error where a token cannot be drawn.
   void Expect(const std::string& how) {
     const std::string texts = "--ids --prompt \"3 14\" --prompt \"3 15\" --max-tokens ";
     EXPECT_EQ(Say(texts + "5" + how), "15 16 17 18 19 \n16 17 18 19 20 \n") << how;

@@ -17,7 +17,7 @@ TEST_F(Generate, GreedyTextIsWhatPyTorchWrites) {
   }
 }
 
-// Random numbers need no weight, and are made where they are read: they tie no layer to the last stage.
+// Random numbers need no weight and are computed where they are read, so they tie no layer to the last stage.
 TEST_F(Generate, StagesHoldHalfOfTheWeightsEachWhereTokensAreDrawn) {
   Compile(kPycoder, "--sample logits --pp 2");
   const nlohmann::json plan = nlohmann::json::parse(Shell(kRondo + " inspect --json " + Plan()).text);
@@ -58,7 +58,7 @@ TEST_F(Generate, TextsEndBeforeWhatStopsThem) {
     EXPECT_EQ(said["texts"][0]["text"], left);
     EXPECT_EQ(said["texts"][0]["ended_by"], at < 132 ? "stop" : "length");
   }
-  // The beginning of a stop is written where nothing more comes.
+  // If the text ends with the beginning of a stop text, that beginning is written.
   const std::string begun = " --stop-text \"" + want.substr(127, 4) + want.substr(131, 1) + "~\" --raw";
   EXPECT_EQ(Say(go + begun), want.substr(0, 132));
   const int token = static_cast<unsigned char>(want[60]);
@@ -102,7 +102,7 @@ TEST_F(Generate, SessionsThatBeginWithAPrefixSayWhatWholePromptsDo) {
   }
   EXPECT_NE(shared["texts"][0]["tokens"], shared["texts"][1]["tokens"]);
   EXPECT_EQ(shared["prefix"]["tokens"], 70);
-  // Of two caches of 12 rows of 256 positions of 128 bytes, the prefix's; and what is drawn with.
+  // The prefix's part of two caches with 12 rows of 256 positions of 128 bytes, plus the sampling state.
   for (size_t i = 0; i < 2; ++i)
     EXPECT_EQ(shared["sessions"][i]["copied_bytes"], 2 * 12 * 70 * 128 + 8 + 12 + 16);
   EXPECT_PRINTS(Run("--prefix-file " + prefix + drawn), "prefix of 70 tokens");
@@ -132,7 +132,7 @@ TEST_F(Generate, TokensGoInAndComeOutAsNumbers) {
   EXPECT_PRINTS(Run("--ids --prompt ' '"), "--prompt is empty");
 }
 
-// A decoder as ONNX Runtime's builder writes them: its plan has one prefill of 4 tokens and one of 16.
+// A decoder of ONNX Runtime's builder, with one prefill of 4 tokens and one of 16 in its plan.
 TEST_F(Generate, TextsOfABatchGoOnTogether) {
   const std::string model = kData + "open_shapes/builder_decode/model.onnx";
   const auto compile = [&](int batch) {
@@ -168,7 +168,7 @@ TEST_F(Generate, TextsOfABatchGoOnTogether) {
   }
 }
 
-// Several sizes of a run are programs of those sizes: prompts are read in chunks of them.
+// Several sizes give a program for each size, and prompts are read in chunks of these sizes.
 TEST_F(Generate, AListOfSizesIsAProgramForEach) {
   const std::string model = kData + "open_shapes/builder_decode/model.onnx";
   const std::string more = " --cache-length 48 --shape batch_size=1",
@@ -180,7 +180,7 @@ TEST_F(Generate, AListOfSizesIsAProgramForEach) {
   EXPECT_EQ(Json(asked)["texts"], apart["texts"]);
 }
 
-// Texts of one batch with prompts of any lengths, and their own stops: each equals the text generated alone,
+// Texts in one batch have prompts of any lengths and their own stops. Each equals the text generated alone,
 // on one device and on several.
 TEST_F(Generate, TextsOfABatchMayHavePromptsOfDifferentLengths) {
   const std::string model = kData + "open_shapes/builder_decode/model.onnx";
@@ -212,7 +212,7 @@ TEST_F(Generate, TextsOfABatchMayHavePromptsOfDifferentLengths) {
       }
     }
   }
-  // As many tokens as fit behind each prompt.
+  // As many tokens as fit after each prompt.
   compile(3);
   const nlohmann::json filled = Json("--ids --prompt \"1 2 3 4 5 6 7 8\" --prompt 5");
   EXPECT_EQ(filled["texts"][0]["tokens"].size(), 41u);

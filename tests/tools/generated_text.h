@@ -38,7 +38,7 @@ class Generate : public testing::Test {
     std::ofstream(folder_.File(name), std::ios::binary) << text;
     return folder_.File(name);
   }
-  // An npy of one i64, 5: the number of an adapter.
+  // An .npy file with one i64, 5, as the adapter's number.
   std::string Adapter() const {
     std::string file("\x93NUMPY\x01\x00\x76\x00", 10);
     file += "{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }";
@@ -47,7 +47,7 @@ class Generate : public testing::Test {
     file += std::string("\x05\0\0\0\0\0\0\0", 8);
     return Text("adapter.npy", file);
   }
-  // Returns standard output alone.
+  // Returns only standard output.
   std::string Say(const std::string& options) const {
     const Outcome said = Shell("sh -c '" + kRondo + " generate " + Plan() + " " + options + " 2>/dev/null'");
     EXPECT_EQ(said.status, 0) << options << Run(options).text;

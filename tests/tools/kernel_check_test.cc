@@ -1,5 +1,5 @@
-// The check of single kernels, host driver against host driver: it reports nothing for right kernels, and
-// each kind of fault that a wrapper driver puts into a kernel.
+// The check of single kernels, host driver against host driver. It reports nothing for right kernels, and
+// reports each kind of fault that a wrapper driver puts into a kernel.
 #include "tools/rondo/kernel_check.h"
 
 #include <gtest/gtest.h>
@@ -19,10 +19,10 @@
 namespace rondo::tools {
 namespace {
 
-// What a kernel does wrong, besides inverting the bytes of BrokenDevice::damage.
+// The fault of a kernel, besides inverting the bytes of BrokenDevice::damage.
 enum class Fault {
   kNone,
-  kForgetsOne,     // leaves the first element of the output as it was
+  kForgetsOne,     // does not write the first element of the output
   kSlightlyOff,    // one element off by a hundredth
   kIgnoresBounds,  // reports no index
 };
@@ -32,7 +32,7 @@ class BrokenDevice : public ForwardingDevice {
  public:
   BrokenDevice(Device* inner, Fault fault) : ForwardingDevice(inner), fault_(fault) {}
   std::vector<int64_t> damage;  // byte offsets from the address of `param`
-  int64_t steps_off = 0;        // bytes from there on that become greater by `greater_by`
+  int64_t steps_off = 0;        // number of bytes from there on that are increased by `greater_by`
   int8_t greater_by = 0;
   uint32_t param = 0;
 
@@ -97,7 +97,7 @@ struct GatherPlan {
   PlanData plan;
 };
 
-// out[i] = e to x[i] over [128], as bytes: of floats that need not be the same everywhere.
+// out[i] = exp(x[i]) over [128], quantised to bytes; the floats may differ between machines.
 struct QuantisedPlan {
   static constexpr int64_t kElements = 128;
   QuantisedPlan() {
@@ -151,7 +151,7 @@ class KernelCheck : public ::testing::Test {
     OneDeviceDriver driver(host_, &device);
     return Failures(gather.plan, &driver);
   }
-  // Of QuantisedPlan, so many bytes greater by `step`.
+  // The failures of QuantisedPlan with `bytes` bytes increased by `step`.
   std::string OffBy(int64_t bytes, int8_t step) {
     QuantisedPlan quantised;
     BrokenDevice device(host_->Open(0).Take(), Fault::kNone);
@@ -202,7 +202,7 @@ TEST_F(KernelCheck, AnIndexOutsideItsBoundsMustBeReported) {
   EXPECT_SAYS(Broken(Fault::kIgnoresBounds, 2, {}), "an index outside its bounds was not reported");
 }
 
-// A float next to the middle of two steps of quantisation is rounded to either, where it is a sum of floats.
+// A sum of floats next to the middle between two quantisation steps may be rounded to either.
 TEST(KernelTolerance, LetsQuantisedSumsOfFloatsBeOneStepOff) {
   Part part;
   Operand bytes, words, floats;
@@ -219,7 +219,7 @@ TEST(KernelTolerance, LetsQuantisedSumsOfFloatsBeOneStepOff) {
   EXPECT_EQ(KernelTolerance(part, bytes), 0);
   part.skeleton = Skeleton::kMap;
   EXPECT_EQ(KernelTolerance(part, bytes), 0);
-  // The greatest of a row is the same in any order, a sum of floats is not.
+  // A row's maximum is the same in any order; a sum of floats is not.
   TapeInst fold;
   Stage stage;
   stage.tape = Tape(&fold, 1);
@@ -256,7 +256,7 @@ TEST(KernelMemory, IsTheSameForTheSameSeedAndIndicesAreInBounds) {
   EXPECT_TRUE(MakeKernelMemory(gather.plan, 0, 3, IndexValues::kOneOutside).faults);
 }
 
-// Another binary of a kernel, as the host driver has them: the same contract and another tape.
+// Another binary of a kernel, which on the host driver means the same contract and another tape.
 TEST_F(KernelCheck, ImagesAreComparedWithTheOneThatRuns) {
   GatherPlan plan, same, other;
   other.tape[1].imm.f = 2;
@@ -284,7 +284,8 @@ TEST_F(KernelCheck, KernelsAndRunsAreTimedOverMemoryAsThePlanLaysItOut) {
   const Result<double> alone = timer.Time(0, 1);
   ASSERT_TRUE(alone.ok()) << alone.status().message();
   EXPECT_GT(*alone, 0);
-  // Inputs are given anew before each replay: a run writes over them, and indices must stay in their bounds.
+  // Inputs are written again before each replay, because a run may overwrite them, and indices must stay in
+  // range.
   std::vector<size_t> binaries(compiled->plan.kernels.size(), 0);
   binaries[0] = 1;
   const Result<double> run = timer.TimeRun(binaries);

@@ -37,7 +37,7 @@ TEST(ParseDevices, NamesThePartThatIsWrong) {
   }
 }
 
-// The variable for the length of a test; null: it is not there.
+// Sets the environment variable for the length of a test; null unsets it.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {

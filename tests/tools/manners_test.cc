@@ -1,5 +1,5 @@
-// Behaviour common to all subcommands: --version, --json, lines that fit the terminal, the driver that they
-// name, files left by Git LFS.
+// Behaviour common to all subcommands: --version, --json, lines that fit the terminal, the named driver,
+// pointer files of Git LFS.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -96,7 +96,7 @@ TEST_F(Manners, LinesFitATerminalUnlessWide) {
     EXPECT_EQ(outcome.status, 0) << outcome.text;
     std::istringstream lines(outcome.text);
     for (std::string line; std::getline(lines, line);) {
-      const std::string shown = line.substr(line.rfind('\r', line.size() - 2) + 1);  // progress is wiped out
+      const std::string shown = line.substr(line.rfind('\r', line.size() - 2) + 1);  // progress is erased
       const auto characters =
           std::count_if(shown.begin(), shown.end(), [](char c) { return (c & 0xc0) != 0x80 && c != '\r'; });
       EXPECT_LE(characters, 100) << command << ": " << line;

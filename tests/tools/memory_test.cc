@@ -1,4 +1,4 @@
-// Memory that runs out anywhere: every command ends with a sentence and an exit status.
+// If memory runs out anywhere, every command ends with a sentence and an exit status.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -40,14 +40,14 @@ class WithLittleMemory : public ::testing::Test {
   std::string At(const std::string& name) const { return folder_.File(name); }
 
   Outcome Within(int kilobytes, const std::string& command) const {
-    // A shell within, which says of signals what ours would say on this test's standard error.
+    // The inner shell prints messages about signals, which otherwise would go to this test's standard error.
     return Shell("sh -c '(ulimit -v " + std::to_string(kilobytes) + "; timeout 60 " + kRondo + " " + command +
                  " >/dev/null)'");
   }
 
-  // Gives `command` more and more memory, until that is enough.
+  // Gives `command` more and more memory until it succeeds.
   void EndsWell(const std::string& command) const {
-    int kilobytes = 8 << 10;  // below what it takes to load the program, which is not its to report
+    int kilobytes = 8 << 10;  // starts below the memory for loading the program, which it cannot report
     while (kilobytes < (4 << 20) && Within(kilobytes, "--version").status != 0) kilobytes += 64;
     int refused = 0;
     for (; kilobytes < (4 << 20); kilobytes += std::max(64, kilobytes / 64)) {

@@ -1,5 +1,5 @@
-// Names with control sequences: whatever the names in a model, a plan, a file or the environment, no output
-// of rondo for people has a control character, a mark that reverses text, or bytes that are no UTF-8.
+// Names with control sequences. Whatever the names in a model, a plan, a file or the environment, rondo's
+// output for people has no control character, no mark that reverses text, and only valid UTF-8.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -29,7 +29,7 @@ const std::string kEvil =
 std::string Evil(const std::string& name) { return name + kEvil + name; }
 std::string WithNul(const std::string& name) { return Evil(name) + std::string(1, '\0') + "z"; }
 
-// For a shell.
+// Quotes a text for a shell.
 std::string Quoted(const std::string& text) { return "'" + text + "'"; }
 
 std::string Contents(const std::string& path) {
@@ -56,7 +56,7 @@ class Names : public ::testing::Test {
  protected:
   std::string In(const std::string& name) const { return folder_.File(name); }
 
-  // Two layers with a state, a convolution's and a constant's names, all as `name` makes them.
+  // A model with two layers, a state, a convolution and a constant, whose names `name` makes.
   void WriteModel(std::string (*name)(const std::string&)) const {
     ModelMaker m;
     m.graph()->set_name(name("graph"));
@@ -191,7 +191,7 @@ TEST_F(Names, OfModelsArePrintableInErrors) {
   }
 }
 
-// C code decides where a name with NUL ends; the test only asks that it does no harm.
+// C code decides where a name with NUL ends; the test only checks that it does no harm.
 TEST_F(Names, MayHoldNul) {
   WriteModel(WithNul);
   Rondo("compile -v " + In("m.onnx") + " -o " + In("p") + " --dump-after import --dump-after fuse");

@@ -32,7 +32,8 @@ std::vector<std::string> Models() {
   return models;
 }
 
-// What only rearranges, or says how: it may be a view, known beforehand or handed on.
+// Whether an operator may run nothing: it only rearranges elements or states shapes, and may become a view, a
+// constant or its input.
 bool MayRunNothing(const std::string& op) {
   static const std::set<std::string> ops = {"Cast",    "Concat",  "Constant",  "ConstantOfShape", "Dropout",
                                             "Expand",  "Flatten", "Gather",    "Identity",        "Range",

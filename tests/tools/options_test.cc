@@ -26,7 +26,7 @@ class CommandLine : public ::testing::Test {
  protected:
   std::string In(const std::string& name) const { return folder_.File(name); }
 
-  // y = x + z, with dims of both as given: numbers, or names.
+  // A model y = x + z with the given dims, which are numbers or names.
   std::string Sum(const std::vector<std::string>& x, const std::vector<std::string>& z) const {
     ModelMaker m;
     DescribePort(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, x);
@@ -68,7 +68,7 @@ TEST_F(CommandLine, AnUnknownOptionIsNamedWithTheCommandAndTheNearestOption) {
     EXPECT_EQ(outcome.status, 2) << c.arguments;
     EXPECT_PRINTS(outcome, c.says);
   }
-  // What is a value is no option.
+  // A value that begins with "-" is not taken for an option.
   EXPECT_PRINTS(Rondo("test " + In("none") + " --atol -1e-5"), "--atol -1e-05 is not a finite number");
   EXPECT_PRINTS(Rondo("inspect a b"), "rondo inspect: at most 1 PLAN can be given, and here are 2: a, b");
   EXPECT_PRINTS(Rondo("run p --format txt"), "--format: txt is none of npy, pb");
@@ -172,7 +172,7 @@ TEST_F(CommandLine, OpenDimensionsAreListedOnceWithALineToCopy) {
                 "\"batch\" (input \"x\", axis 0), \"width\" (input \"x\", axis 1); to copy, with your "
                 "numbers: --shape batch=1 --shape width=1\n");
   EXPECT_EQ(Rondo(compile + " --shape batch=1 --shape width=1").status, 0);
-  // Without names, as -1 or "?" too: by input.
+  // Open dims without names, also written as -1 or "?", are set by input.
   const std::string unnamed = Sum({"?", "3"}, {"?"});
   EXPECT_PRINTS(Rondo(unnamed),
                 "axis 0 of input \"x\", axis 0 of input \"z\"; to copy, with your numbers: --shape x=1x3 "
@@ -189,7 +189,7 @@ TEST_F(CommandLine, AShapeOfAnInputOutranksANameThatIsNone) {
 }
 
 TEST_F(CommandLine, MinusOneIsAnOpenDimension) {
-  // In a shape that is given: as the model says.
+  // -1 in a given shape means the model's dim.
   const std::string compile = Sum({"batch", "3"}, {"3"});
   ASSERT_EQ(Rondo(compile + " --shape x=-1x-1 --shape batch=4").status, 0);
   EXPECT_EQ(ShapeIn("x"), "[4,3]");
@@ -221,7 +221,7 @@ TEST_F(CommandLine, TestsTakeShapes) {
   EXPECT_EQ(unknown.status, 1);
   EXPECT_PRINTS(unknown, "shape \"nothing\": no model has an input");
   EXPECT_EQ(Rondo("test " + bert + " --shape nothing").status, 2);
-  // An input that has no data, of a model that leaves its shape open.
+  // An input without data, in a model that leaves its shape open.
   std::filesystem::create_directories(In("case/test_data_set_0"));
   ModelMaker m;
   DescribePort(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"n"});

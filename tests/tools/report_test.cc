@@ -33,7 +33,7 @@ TEST(Report, WhatIsNotUtf8IsShownAsNumbers) {
   EXPECT_EQ(Printable("ti\xe3"
                       "e"),
             "ti\\xe3e");
-  EXPECT_EQ(Printable("\xc2\x9b"), "\\xc2\\x9b");  // CSI: what terminals take for ESC [
+  EXPECT_EQ(Printable("\xc2\x9b"), "\\xc2\\x9b");  // CSI, which terminals treat like ESC [
   EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf");
   EXPECT_EQ(Printable("\xe0\x9f\xbf"), "\\xe0\\x9f\\xbf");
   EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");

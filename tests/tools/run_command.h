@@ -28,7 +28,7 @@ inline Outcome Shell(const std::string& command) {
   return outcome;
 }
 
-// The same on a terminal with so many columns. Lines end with \r\n, as on terminals.
+// The same on a terminal with `columns` columns. Lines end with \r\n, as on terminals.
 inline Outcome ShellOnTerminal(const std::string& command, unsigned short columns) {
   Outcome outcome;
   winsize size = {.ws_row = 50, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};

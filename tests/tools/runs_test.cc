@@ -1,4 +1,4 @@
-// Runs: state that carries on from run to run, and data sets none of which ran.
+// State that carries over from run to run, and data sets of which none ran.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -27,7 +27,7 @@ class Runs : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-// A state `sum` that each run adds 1 to: 10 given, and four runs.
+// A state `sum` to which each run adds 1: it begins with 10, and there are four runs.
 TEST_F(Runs, StateThatIsGivenCarriesOnFromRunToRun) {
   ModelMaker m;
   m.Input("x", {1});
@@ -48,7 +48,7 @@ TEST_F(Runs, StateThatIsGivenCarriesOnFromRunToRun) {
   EXPECT_EQ(sum, 14);
 }
 
-// An output of a type that is not read, strings, makes the only data set one that is skipped.
+// The only data set has an output of strings, which are not read, so it is skipped.
 TEST_F(Runs, TestsOfWhichNoneRanFail) {
   ModelMaker m;
   m.Input("x", {1});

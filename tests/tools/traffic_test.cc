@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-// One map part over `loops` whose operands are added one by one; owns all that they point to.
+// A map part over `loops` whose operands are added one by one. Owns everything that they point to.
 struct Sample {
   std::vector<int64_t> loops;
   std::vector<Operand> operands;
@@ -86,7 +86,7 @@ TEST(Traffic, DistinctElementsAreExactForDenseNestsViewsAndWindows) {
 }
 
 TEST(Traffic, PaddedConvolutionReadsItsInputOnce) {
-  // out 8, kernel 3, padding 1, input 8.
+  // 8 outputs, window 3, padding 1, 8 inputs.
   Sample sample({8, 3});
   Operand& operand = sample.Add({0, 0});
   const std::vector<int64_t> strides = {1, 1};
@@ -139,11 +139,11 @@ TEST(Traffic, SharedReadsOfSeveralPartsCountOnce) {
   EXPECT_EQ(traffic.read, 12u * 4);  // [0, 8) and [4, 12)
   EXPECT_EQ(traffic.written, 8u * 4);
   buffers[0].bytes = 40;
-  EXPECT_EQ(StepTraffic(plan, step).read, 40u);  // never more than what is bound
+  EXPECT_EQ(StepTraffic(plan, step).read, 40u);  // never more than the bound bytes
 }
 
 TEST(Traffic, ScalesOfPackedWeightsAreAllRead) {
-  // 32 columns of 4 bits, 256 along k in blocks of 32.
+  // 32 columns of 4-bit weights, 256 along k in blocks of 32.
   const PackedShape shape = {32, 256, 32, 4};
   Sample sample({1, 32, 256});
   sample.Add({256, 0, 1}).dtype = DType::kF16;

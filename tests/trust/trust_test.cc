@@ -1,4 +1,4 @@
-// Signed plans are accepted, all others are refused with a sentence.
+// Signed plans are accepted; all others are refused with a sentence.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -15,7 +15,7 @@
 namespace rondo {
 namespace {
 
-// RFC 8410, section 10.
+// The keys of RFC 8410, section 10.
 constexpr const char* kSecret =
     "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END "
     "PRIVATE KEY-----\n";
@@ -42,7 +42,7 @@ class Trust : public testing::Test {
     Expect(0, "compile " + model + " -o two.rondo --weights-file two.bin");
   }
 
-  // A command in the folder, and how it must end.
+  // Runs a command in the folder and expects this exit status.
   std::string Expect(int status, const std::string& arguments) {
     const Outcome outcome = Shell("cd " + folder_.string() + " && " + RONDO_COMMAND + " " + arguments);
     EXPECT_EQ(outcome.status, status) << arguments << ": " << outcome.text;
@@ -89,7 +89,7 @@ TEST_F(Trust, EverythingElseIsRefused) {
     std::string text = sound;
     return text.replace(text.find(what), by.size(), by);
   };
-  // What stands in a file instead, and what is said.
+  // Changed contents of a file, and words of the expected error.
   struct Change {
     std::string file, contents, words;
   };

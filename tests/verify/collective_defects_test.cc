@@ -1,5 +1,5 @@
-// Plans with collectives, sound and with planted defects, with the checker off: the lifecycle verifier's
-// findings.
+// The lifecycle verifier's findings for plans with collectives, sound or with planted defects, with the
+// checker off.
 #include "core/collective.h"
 #include "tests/collectives/mesh_plan.h"
 #include "tests/verify/chain.h"
@@ -7,7 +7,7 @@
 namespace rondo {
 namespace {
 
-// Lets each collective of `mesh` that reads a temporary write where that lies, at its rank's place.
+// Makes each collective of `mesh` that reads a temporary write into that temporary, at its rank's place.
 void PutCollectivesInPlace(MeshPlan* mesh) {
   for (const Step& step : mesh->program().steps) {
     if (step.kind != StepKind::kCollectiveStart) continue;
@@ -24,7 +24,7 @@ void PutCollectivesInPlace(MeshPlan* mesh) {
   }
 }
 
-// out = op(in * 2) * 3 on each of all devices, 96 floats to each share.
+// out = op(in * 2) * 3 on every device, with 96 floats in each share.
 void MakeShares(MeshPlan* mesh, CollectiveOp op) {
   constexpr int64_t kShare = 96;
   const int64_t all = kShare * mesh->devices();
@@ -46,7 +46,8 @@ void MakeShares(MeshPlan* mesh, CollectiveOp op) {
   mesh->Finish();
 }
 
-// Two all-reduces of one temporary at once on each device, on streams 0 and 1, and the sum of what they give.
+// On each device two all-reduces read one temporary at the same time, on streams 0 and 1; then their results
+// are added.
 void MakeTwoReaders(MeshPlan* mesh) {
   constexpr int64_t kElements = 96;
   const uint32_t scale = mesh->ScaleKernel(kElements, 2), add = mesh->AddKernel(kElements);
@@ -98,7 +99,7 @@ TEST(PlanDefect, BufferOfACollectiveInFlight) {
   for (uint32_t s = 0; s < mesh.program().steps.size(); ++s) {
     const Step& step = mesh.program().steps[s];
     if (step.kind != StepKind::kCollectiveStart) continue;
-    // The launch after it writes where the collective does.
+    // The next launch writes to the same memory as the collective.
     for (uint32_t t = s + 1; t < mesh.program().steps.size(); ++t) {
       const Step& later = mesh.program().steps[t];
       if (later.kind != StepKind::kLaunch || later.device != step.device) continue;
@@ -112,9 +113,9 @@ TEST(PlanDefect, BufferOfACollectiveInFlight) {
   }
 }
 
-// The launches of stream 1 come between start and wait of a collective of stream 0.
+// Launches of stream 1 come between start and wait of a collective on stream 0.
 TEST(PlanDefect, BufferOfACollectiveInPlaceInFlight) {
-  for (const size_t operand : {0, 2}) {  // read there, written there
+  for (const size_t operand : {0, 2}) {  // 0: the launch reads the buffer; 2: it writes it
     MeshPlan mesh(2);
     MakeLayers(&mesh, 2, 96);
     PutCollectivesInPlace(&mesh);

@@ -1,4 +1,4 @@
-// `rondo run --verify` in users' ways.
+// `rondo run --verify` as users call it.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -37,7 +37,7 @@ TEST(VerifyCommand, AnOpThatWritesBehindItsOutputIsNamed) {
   ASSERT_TRUE(object.is_object()) << json.text;
   EXPECT_EQ(object["verified"], false);
   const auto& finding = object["findings"][0];
-  EXPECT_EQ(object["findings"].size(), 2u) << json.text;  // of the steps and of graph replay
+  EXPECT_EQ(object["findings"].size(), 2u) << json.text;  // one from the steps, one from graph replay
   EXPECT_EQ(finding["rule"], "stray write");
   EXPECT_EQ(finding["step"], 0);
   EXPECT_EQ(finding["step_source"], "Scale \"scale\"");

@@ -1,4 +1,4 @@
-// Faults of drivers under a sound plan: the lifecycle verifier's findings for each.
+// The lifecycle verifier's findings for each fault of a driver under a sound plan.
 #include <cstring>
 #include <set>
 
@@ -12,7 +12,7 @@ namespace {
 
 void Spoil(DeviceAddress at) { *reinterpret_cast<uint8_t*>(at) ^= 0x10; }
 
-// Of the chain on a driver with `faults`.
+// The findings for the chain on a driver with `faults`.
 std::string FindingsWith(const Faults& faults, const VerifyOptions& options = {}) {
   Chain chain;
   const PlanData data = chain.MakePlan();
@@ -41,7 +41,7 @@ TEST(DriverFault, WriteBehindAnOperand) {
                "buffers kept (");
 }
 
-// Each place once, however often the plan is opened and run, and no more than a reader can want.
+// Each place is named once, however often the plan is opened and run, and at most 64 are named.
 TEST(DriverFault, OfManyPlacesThatAStepStraysIntoTheFirst64AreNamed) {
   for (const uint64_t places : {1, 64, 65, 100}) {
     Faults faults;
@@ -106,7 +106,7 @@ TEST(DriverFault, WriteIntoTheState) {
                "\"node_2\", byte 9");
 }
 
-// Writes row INDEX of a state of 4 rows, INDEX being 0; the fault writes into row `row`.
+// A step writes row INDEX (0) of a state of 4 rows. The fault writes into row `row`.
 std::string FindingsOfRowUpdate(int64_t row) {
   Chain chain;
   const uint32_t index = chain.AddBuffer("index", BufferKind::kConstant, 2, 256);
@@ -224,12 +224,12 @@ TEST(DriverFault, OtherResultsAfterOpeningAgain) {
   faults.after_launch = [&](uint32_t step, Faults::Addresses addresses) {
     if (step == 0) arena = addresses[0];
   };
-  // The last steps' memory is the same block again, for nothing else is taken meanwhile.
+  // The last steps get the same block again, because nothing else is allocated meanwhile.
   faults.after_graph = [&](int modules) {
     if (modules > 1) Spoil(arena + 256);
   };
   Faults again = faults;
-  again.same_memory = true;  // so that the address holds
+  again.same_memory = true;  // so that the address stays valid
   EXPECT_FINDS(FindingsWith(again), "reload differs: program \"p\", device 0, buffer 1 \"out\"");
 }
 

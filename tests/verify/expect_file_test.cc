@@ -1,4 +1,4 @@
-// The JSON of `rondo check --expect`: read, written, and refused with a sentence.
+// The JSON of `rondo check --expect`: reading, writing, and refusal with a sentence.
 #include "tools/rondo/expect_file.h"
 
 #include <gtest/gtest.h>
@@ -104,7 +104,7 @@ TEST_F(ExpectCommand, WhatIsWrittenHolds) {
   EXPECT_PRINTS(held, "expectations of " + file_ + " hold");
 }
 
-// The same model with two more steps a run, and with one more partition.
+// The same model with two more steps a run and one more partition.
 TEST_F(ExpectCommand, MoreStepsLaunchesPartitionsAndBytesThanWereWrittenAreSaid) {
   ASSERT_EQ(Rondo("check " + plan_ + " --write-expect " + file_).status, 0);
   const std::string compile =

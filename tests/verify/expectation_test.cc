@@ -1,4 +1,4 @@
-// Expectations of a plan's memory: those that hold, those that do not, and their messages.
+// Expectations of a plan's memory that hold or do not hold, and their messages.
 #include "runtime/verify/expectation.h"
 
 #include "runtime/verify/value_names.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Kind = ExpectationKind;
 
-// The chain with `d` in the memory of a, which is dead then, and `e` in place of `d`:
+// The chain with `d` in the memory of a, which is dead by then, and `e` in place over `d`:
 //   6 c -> d    7 -d -> e    8 e -> out
 class Expectations : public testing::Test {
  protected:
@@ -71,7 +71,7 @@ TEST_F(Expectations, UpdatedInPlaceIsTakenOverOrWrittenWhereItLies) {
   EXPECT_FINDS(Of(Kind::kUpdatedInPlace, "w"), "a constant, which no step writes");
   EXPECT_FINDS(Of(Kind::kUpdatedInPlace, "s"),
                "all of which step 2 (Copy \"node_2\") copies from another place");
-  chain_.steps[2].kernel = chain_.AddKernel(CopyKernel(chain_.arena, "", 32, 0, 0));  // half of it
+  chain_.steps[2].kernel = chain_.AddKernel(CopyKernel(chain_.arena, "", 32, 0, 0));  // copies only half
   plan_ = chain_.MakePlan();
   EXPECT_EQ(Of(Kind::kUpdatedInPlace, "s"), "");
 }

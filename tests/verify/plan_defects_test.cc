@@ -1,4 +1,4 @@
-// Defects planted in plans, with the checker off: the lifecycle verifier's findings for each.
+// The lifecycle verifier's findings for each defect planted in a plan, with the checker off.
 #include "tests/plan/call_plan.h"
 #include "tests/plan/loop_plan.h"
 #include "tests/verify/chain.h"
@@ -25,7 +25,7 @@ TEST(Undamaged, InputsThatAreGivenAreTaken) {
   EXPECT_EQ(FindingsOf(*plan, driver.get(), options), "");
 }
 
-// A run gives each output in its own type.
+// Each output has its own type.
 TEST(Undamaged, InputsAndOutputsOfSeveralTypesHaveNoFindings) {
   for (const DType in : {DType::kF32, DType::kI32, DType::kI64}) {
     for (const DType out : {DType::kF32, DType::kI32, DType::kU8}) {
@@ -128,7 +128,7 @@ TEST(PlanDefect, WrittenInput) {
                "not writable: program \"p\", step 6 (Copy \"node_6\"), device 0, buffer 0");
 }
 
-// A weight is in no arena: a write there overwrites no value of an arena.
+// A weight lies in no arena, so a write there overwrites no arena value.
 TEST(PlanDefect, WrittenWeight) {
   Chain chain;
   chain.Copy(chain.c, chain.w);
@@ -158,10 +158,10 @@ TEST(PlanDefect, StreamsWithoutAnEvent) {
 
 TEST(PlanDefect, RoundOfALoopThatReadsAnothers) {
   Sample loop = MakeLoopSample();
-  BindingOf(loop, 1, 0).stride = 0;  // X[0] in each round: another sound plan
+  BindingOf(loop, 1, 0).stride = 0;  // reads X[0] in each round, which is another sound plan
   EXPECT_EQ(FindingsOf(loop.data), "");
   loop = MakeLoopSample();
-  BindingOf(loop, 4, 1).stride = 0;  // of Y only one row is written
+  BindingOf(loop, 4, 1).stride = 0;  // writes only one row of Y
   EXPECT_FINDS(FindingsOf(loop.data), "read unwritten");
 }
 

@@ -1,4 +1,4 @@
-// The ops of tests/plan/call_plan.h as a library, in which Scale writes a float behind its output.
+// The ops of tests/plan/call_plan.h as a library in which Scale also writes a float after its output.
 #include "tests/plan/call_plan.h"
 
 namespace {

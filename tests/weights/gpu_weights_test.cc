@@ -1,4 +1,4 @@
-// Weights replaced in a session on GPUs: recorded graphs read the new ones.
+// Weights replaced in a session on GPUs: recorded graphs read the new weights.
 #include <gtest/gtest.h>
 
 #include <string>

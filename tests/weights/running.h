@@ -1,5 +1,4 @@
-// A plan in a session, and what it computes of inputs that are the same each time, over the public C++
-// interface.
+// Runs a plan in a session on the same inputs each time, through the public C++ interface.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +13,7 @@ namespace rondo {
 
 using Bytes = std::vector<std::vector<uint8_t>>;
 
-// Of one runtime, which it is given the driver of.
+// A plan with its own runtime and session; takes the runtime's driver.
 class Running {
  public:
   Error Open(const std::string& plan, rondo_driver* driver) {

@@ -1,5 +1,5 @@
-// Weights replaced in running sessions: the results are at once those of a plan with the new weights, for a
-// small part of the cost, and weights that do not fit change nothing.
+// Weights replaced in existing sessions: the next results are those of a plan with the new weights, at a
+// small part of the cost. Weights that do not fit change nothing.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -66,7 +66,7 @@ TEST_F(LiveSessions, ComputeWhatAFreshPlanDoesForATenthOfItsTime) {
       replacing += Seconds(
           [&] { ASSERT_DONE(ReplaceWeights({&running.session()}, In("twin.onnx").c_str(), &replaced)); });
       EXPECT_GT(replaced, 0u);
-      // A decoder's states are those of one run more.
+      // A decoder's states have advanced by one more run, so reset them.
       ASSERT_DONE(running.session().ResetState());
       const Bytes after = running.Run();
       EXPECT_NE(before, after) << model << " " << how;
@@ -129,7 +129,7 @@ TEST_F(TwoWeights, TakeValuesFromMemory) {
   EXPECT_EQ(running_.Run(), fresh.Run());
 }
 
-// A session of the plan that is not passed could be in the middle of a run.
+// A session of the plan that is not passed could be running.
 TEST_F(TwoWeights, AreReplacedForAllSessionsAtOnce) {
   Session other;
   ASSERT_DONE(running_.AddSession(&other));
@@ -151,7 +151,7 @@ TEST_F(TwoWeights, AreReplacedForAllSessionsAtOnce) {
   Session later;
   ASSERT_DONE(running_.AddSession(&later));
   EXPECT_EQ(running_.Run(&later), after);
-  EXPECT_EQ(apart.Run(), before);  // another runtime's
+  EXPECT_EQ(apart.Run(), before);  // its session belongs to another runtime
 }
 
 TEST_F(TwoWeights, OfAPlanWithoutLiveOnesAreRefused) {

@@ -1,5 +1,5 @@
-// rondo weights: a plan with replaced weights equals the plan compiled from the new weights, and files that
-// do not fit are refused.
+// rondo weights: a plan with replaced weights equals the plan compiled from the new weights. Files that do
+// not fit are refused.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -34,7 +34,7 @@ class Weights : public ::testing::Test {
 constexpr const char* kModels[] = {"bert_ts17", "llama_decode_op23", "mobilenetv2",
                                    "resnet",    "unet_op23",         "vit_op23"};
 
-// To the byte, whatever the weights are rounded to, in how few bits, and whoever has a share of them.
+// Equal to the byte, for any rounding and number of bits of the weights, and for any sharding.
 TEST_F(Weights, OfATwinGiveThePlanThatIsCompiledOfIt) {
   for (const char* model : kModels) {
     for (const char* how : {"", "--tp 2 --precision bf16", "--pp 2", "--quantize-weights int4",
@@ -62,7 +62,7 @@ TEST_F(Weights, ThatAreLiveComputeWhatOthersDo) {
   }
 }
 
-// WriteTwoWeights, where a and b hold the same numbers.
+// The model of WriteTwoWeights, with the same numbers in a and b.
 class TwoEqual : public Weights {
  protected:
   void SetUp() override {
@@ -79,7 +79,7 @@ TEST_F(TwoEqual, MayDifferAfterwards) {
   Compile(In("twin.onnx"), "--live-weights", "fresh");
   ASSERT_EQ(Replace("plan", "twin.onnx", "replaced").status, 0);
   EXPECT_TRUE(Contents(In("replaced")) == Contents(In("fresh")));
-  // The same by a file that has the one weight.
+  // The same with a file that has only one weight.
   std::string bytes;
   const float three = 3;
   for (int i = 0; i < 16; ++i) bytes.append(reinterpret_cast<const char*>(&three), sizeof(three));
@@ -90,8 +90,8 @@ TEST_F(TwoEqual, MayDifferAfterwards) {
   EXPECT_TRUE(Contents(In("one")) == Contents(In("fresh")));
 }
 
-// Packed for two devices in shares that are no pieces of what one would have: refused with the weight, or
-// replayed.
+// Packed for two devices in shares that are no parts of one device's packing: refused with the weight's name,
+// or replayed.
 TEST_F(Weights, ThatCannotBeReplayedAreRefusedWithTheirNode) {
   const Outcome refused = Rondo("compile " + Fixture("bert_ts17") +
                                 " --live-weights --quantize-weights int4:32 --tp 2 -o " + In("plan"));
@@ -100,7 +100,7 @@ TEST_F(Weights, ThatCannotBeReplayedAreRefusedWithTheirNode) {
   EXPECT_PRINTS(refused, "leave out --live-weights");
 }
 
-// For types that plans have no weights of (FP8 here), the plan has a digest.
+// For weight types that plans do not have (FP8 here), the plan keeps a digest.
 TEST_F(Weights, OfOtherTypesAreFixed) {
   Compile(SourceFolder() + "/tests/data/attributes/QuantizeLinear_23.onnx", "--live-weights", "plan");
   EXPECT_EQ(Rondo("weights list " + In("plan")).status, 0);
