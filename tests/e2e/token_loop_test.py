@@ -1,4 +1,4 @@
-"""compile --token-loop: rondo generate says the same, token for token, as one step at a time; the loop ends where texts do."""
+"""compile --token-loop: rondo generate gives the same tokens as one step at a time, and the loop ends when the texts do."""
 import argparse
 import json
 import pathlib
@@ -56,7 +56,7 @@ class TokenLoop(unittest.TestCase):
         return plan
 
     def both(self, model, *line):
-        """The texts of both plans, which are the same."""
+        """Expects the same texts from both plans, and returns them."""
         one, several = (json.loads(rondo("generate", plan[model], *line, "--json"))["texts"] for plan in (self.plans, self.loops))
         self.assertEqual(one, several, line)
         return one
@@ -70,7 +70,7 @@ class TokenLoop(unittest.TestCase):
                    draw.choice([0, 30]), "--top-p", draw.choice([1, 0.8])]
             tokens = self.both("pycoder", *how)[0]["tokens"]
             self.assertEqual(len(tokens), most)
-            # A stop in the middle, of one token and of two.
+            # A stop in the middle, by one token and by two.
             at = draw.randrange(most)
             self.assertEqual(self.both("pycoder", *how, "--stop", tokens[at], "--stop", 255)[0]["ended_by"], "stop")
             stop = bytes(tokens[at:at + 2])
@@ -96,7 +96,7 @@ class TokenLoop(unittest.TestCase):
         inputs = [word for name, value in values.items() for word in ("--input", f"{name}={write_npy(self.work / (name + '.npy'), *value)}")]
         rondo("run", self.loops["pycoder"], "--program", "several", *inputs, "--output", self.work / "out")
         tokens, count, draws, last = (read_npy(self.work / f"out/{name}.npy") for name in ("loop_tokens", "loop_count", "draws_out", "next_tokens"))
-        self.assertEqual((draws[1], last[0]), (count[0], tokens[count[0] - 1]))  # as after so many steps
+        self.assertEqual((draws[1], last[0]), (count[0], tokens[count[0] - 1]))  # the state after that many steps
         return tokens, count[0]
 
     def test_ends_early(self):

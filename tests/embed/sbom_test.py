@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 root, package, contents, build = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]), pathlib.Path(sys.argv[4])
-# Whose headers are the language's and the system's.
+# Packages of the language's and the system's headers.
 SYSTEM = re.compile(r"(libc6-dev|libstdc\+\+-\d+-dev|libgcc-\d+-dev|linux-libc-dev)$")
-# Sources of the commands; of what else is built, a part.
+# Sources of the command. Other targets use a part of these.
 COMMAND = re.compile(r"(core|formats|runtime|drivers|compiler|tools/(rondo|serve|trust))/")
 
 
@@ -51,6 +51,6 @@ for name, part in shared.items():
     assert part["version"] == version and part["purl"].startswith(f"pkg:deb/debian/{part['name']}@{version}"), part
 if package == "rondo" and (compiled := compiled_in()):
     headers = {name for name, part in listed.items() if "hashes" not in part and part["scope"] == "required"}
-    # What comes with a shared library is listed as that: its headers call it. Boost's headers are in a package of their version's name.
+    # A shared library is listed as a library, not by its headers. The package of Boost's headers has the version in its name.
     compiled = {re.sub(r"^(libboost)[\d.]+-dev$", r"\1-dev", name) for name in compiled} - {"libsodium-dev"}
     assert headers == compiled, f"lists {sorted(headers)} as compiled in, read were {sorted(compiled)}"

@@ -4,8 +4,8 @@ import os
 AREAS = ('core', 'formats', 'compiler', 'runtime', 'drivers', 'tools')
 ENDINGS = ('.cc', '.h', '.hpp')
 
-# Of each folder, its own tests by ctest label (folder of tests/) or by name: nearest first, and those that need less built
-# before others. The longest folder that a file lies in counts.
+# The own tests of each folder, by ctest label (a folder of tests/) or by name. The nearest come first, and tests that need fewer
+# targets come before others. A file belongs to the longest folder that contains it.
 OWN = {
     'core': ['core', 'ir_evaluate_test', 'tensor', 'plan_test', 'ops_registry_test', 'fake_driver_conformance_test', 'scalar',
              'host_driver_test', 'conformance', 'runtime', 'collectives'],
@@ -51,7 +51,7 @@ def own_labels(path):
 
 
 def files_of(source, area):
-    """The C++ files of an area, by their paths in the tree, in order. Not what runs on a GPU alone."""
+    """The C++ files of an area as sorted paths in the tree, without files that only run on a GPU."""
     if area.endswith(ENDINGS):
         return [area] if area.split('/')[0] in AREAS and os.path.isfile(os.path.join(source, area)) else []
     files = []

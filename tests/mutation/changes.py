@@ -8,7 +8,7 @@ import bisect
 import re
 from dataclasses import dataclass
 
-# Literals from here on are sizes and budgets: one more or less of them is no fault.
+# Larger literals are sizes and budgets: a change by one is no fault.
 MOST_CONSTANT = 255
 
 TOKEN = re.compile(
@@ -21,7 +21,7 @@ TOKEN = re.compile(
       | (?P<op><=>|<<=|>>=|\.\.\.|->\*|::|->|\+\+|--|&&|\|\||<<|[-+*/%&|^=!<>]=|[^\s\w])''',
     re.X | re.S | re.M)
 
-# Binary operators, which have white space on both sides; what one can become.
+# Binary operators, which have white space on both sides, and their replacements.
 OPERATORS = {'<': ['<=', '>'], '<=': ['<', '>='], '>': ['>=', '<'], '>=': ['>', '<='], '==': ['!='], '!=': ['=='],
              '+': ['-'], '-': ['+'], '+=': ['-='], '-=': ['+='], '*': ['/'], '/': ['*'], '%': ['/'],
              '&&': ['||'], '||': ['&&'], '&': ['|'], '|': ['&'], '&=': ['|='], '|=': ['&=']}
@@ -52,7 +52,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Site:
-    """Text [at, end) of a file, what kind of thing stands there and what it can become."""
+    """A place in a file: its text range [at, end), its kind, and its possible replacements."""
     kind: str
     at: int
     end: int
@@ -60,7 +60,7 @@ class Site:
 
 
 class Source:
-    """One file's code as tokens, with the partner of each bracket and who lies in a function's body."""
+    """One file's code as tokens, with each bracket's partner and whether a token is in a function's body."""
 
     def __init__(self, text, is_header):
         self.text = text
@@ -91,7 +91,7 @@ class Source:
         return partner
 
     def _enclosing(self):
-        """Of each token, the bracket that is open there; -1: none."""
+        """For each token, the innermost open bracket; -1: none."""
         around, stack = [], []
         for i in range(len(self.tokens)):
             while stack and self.partner[stack[-1]] <= i:
@@ -102,7 +102,7 @@ class Source:
         return around
 
     def _mark_bodies(self):
-        """A brace begins a body if what stands before it, since the last statement, has parentheses and names no type."""
+        """Whether a brace begins a function's body: the text since the last statement has parentheses and defines no type."""
         inside, head = [], []
         for i, token in enumerate(self.tokens):
             self.body[i] = bool(inside) and inside[-1]
@@ -154,7 +154,7 @@ class Source:
     def slice(self, first, last):
         return self.text[self.tokens[first].at:self.tokens[last].end]
 
-    # What can be changed at token i, one function a kind of change; each gives (kind, first token, last token, texts).
+    # One function for each kind of change at token i. Each yields (kind, first token, last token, replacements).
 
     def operator(self, i):
         token = self.tokens[i]
@@ -196,13 +196,13 @@ class Source:
         declares = before and before.kind == 'word' and i > 1 and (
             self.tokens[i - 2].kind == 'word' and self.tokens[i - 2].text not in ('return', 'case', 'else'))
         last = self.partner[i]
-        lone_number = last == i + 2 and self.tokens[i + 1].kind == 'number'  # is a constant
+        lone_number = last == i + 2 and self.tokens[i + 1].kind == 'number'  # the number is a constant by itself
         if indexed and not declares and not lone_number:
             inner = self.slice(i + 1, last - 1)
             yield 'index', i + 1, last - 1, [f'{inner} + 1', f'{inner} - 1']
 
     def arguments(self, i):
-        """Two neighbours among the arguments of a call or the values of a braced list."""
+        """Swaps two neighbouring arguments of a call or values of a braced list."""
         if not (self.is_at(i, '(', '{') and i in self.partner and i > 0):
             return
         before, last = self.tokens[i - 1], self.partner[i]
@@ -225,7 +225,7 @@ class Source:
                 yield 'arguments', a, d, [two + self.text[self.tokens[b].end:self.tokens[c].at] + one]
 
     def _alike(self, one, two):
-        """Whether two arguments could be of one type: names or numbers both."""
+        """Whether two arguments could have the same type: both are names, or both numbers."""
         kinds = [(text[0].isdigit(), text.lstrip('*&!-')[:1].isupper(), text.startswith('k') and text[1:2].isupper(),
                   text.startswith(('std::', 'nullptr', 'true', 'false')), text.startswith('&')) for text in (one, two)]
         return SIMPLE.match(one) and SIMPLE.match(two) and kinds[0] == kinds[1]
@@ -236,7 +236,7 @@ class Source:
             self.around[i] > 0 and (self.is_at(self.around[i] - 1, 'else') or self._after_condition(self.around[i])))
 
     def statement(self, i):
-        """An early jump, a call or an assignment that is a statement of its own: left out."""
+        """Removes an early jump, or a call or assignment that is a whole statement."""
         if not self.body[i] or not (self.is_at(i - 1, ';', '{', '}', 'else') or self._after_condition(i)):
             return
         if not self.is_at(self.around[i], '{') or self.is_at(self.around[i] - 1, '=', ',', '(', 'return'):
@@ -254,10 +254,10 @@ class Source:
             if self.is_at(j, '}', ')', ']'):
                 return
             if not jump and j > i and self.tokens[j].kind == 'word' and self.tokens[j - 1].kind == 'word':
-                return  # declares something
+                return  # a declaration
             if not jump and self.tokens[j].text in ('*', '&') and not self.spaced(j) and j > i and \
                     self.tokens[j - 1].kind == 'word' and self.tokens[j + 1].kind == 'word' and self.text[self.tokens[j].end] == ' ':
-                return  # so does T* name
+                return  # also a declaration: T* name
             j = self.partner[j] + 1 if j in self.partner and self.partner[j] > j else j + 1
         if j < len(self.tokens) and self.slice(i, j).count('\n') <= 4:
             yield 'statement', i, j, ['{}']
@@ -271,7 +271,7 @@ class Source:
             self.is_at(opened - 1, 'constexpr') and self.is_at(opened - 2, 'if'))
 
     def sites(self):
-        """Every site, in the order in which they stand."""
+        """All sites in the order of the file."""
         found = []
         kinds = (self.operator, self.word, self.constant, self.condition, self.index, self.arguments, self.statement)
         for i in range(len(self.tokens)):
@@ -294,7 +294,7 @@ def line_of(text, at):
 
 
 def lines_changed(text, at, end, becomes):
-    """(first line's number, the lines as they are, as they will be), without the lines that stay."""
+    """Returns (number of the first line, the old lines, the new lines), without lines that stay the same."""
     starts = [0] + [m.end() for m in re.finditer('\n', text)]
     first = bisect.bisect_right(starts, at) - 1
     begin = starts[first]

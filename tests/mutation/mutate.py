@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Changes the C++ code in one place at random and sees whether a test fails. README.md says how to use it."""
+"""Changes the C++ code at one random place and checks that a test fails. README.md says how to use it."""
 import argparse
 import difflib
 import os
@@ -16,7 +16,7 @@ import records
 import together
 import workplace
 
-DRAWN_PER_CHANGE = 12  # places kept of a draw for each change wanted: some do not compile, some are equivalent
+DRAWN_PER_CHANGE = 12  # places drawn for each wanted change: some do not compile, some are equivalent
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 
@@ -39,7 +39,7 @@ class Totals:
 
 
 def draw(source, area, seed, count):
-    """`count` places of an area in random order, each with one of what it can become."""
+    """`count` places of an area in random order, each with one of its replacements."""
     files = areas.files_of(source, area)
     everything = []
     for path in files:
@@ -56,7 +56,7 @@ def draw(source, area, seed, count):
 
 
 def place_of(text, change):
-    """Where the lines begin that the change changes; None if they are no longer there."""
+    """The position of the lines that the change changes; None if they no longer exist."""
     places, at = [], text.find(change.was)
     while at >= 0:
         whole = (at == 0 or text[at - 1] == '\n') and text[at + len(change.was):at + len(change.was) + 1] in ('', '\n')
@@ -67,7 +67,7 @@ def place_of(text, change):
 
 
 def locate(text, change):
-    """The file's text with the change made; None if the lines that it changes are no longer there."""
+    """The file's text after the change; None if the lines that it changes no longer exist."""
     at = place_of(text, change)
     return None if at is None else text[:at] + change.becomes + text[at + len(change.was):]
 
@@ -82,8 +82,8 @@ def own_tests(path, args):
 
 
 def try_change(place, change, args):
-    """('found', by which test), ('survived', '') or ('not compiled', ''); None if the unchanged tree does not build. The nearest
-    tests first, and no more is built than the next ones need."""
+    """Returns ('found', the test), ('survived', '') or ('not compiled', ''); None if the unchanged tree does not build. Runs the nearest
+    tests first, and builds only what the next tests need."""
     text = workplace.read(place.tree, change.path)
     changed = locate(text, change)
     groups = [[label] for label in own_tests(change.path, args)] + ([] if args.own else [None])
@@ -103,19 +103,19 @@ def try_change(place, change, args):
             if built == 'failed':
                 return 'not compiled', ''
             if built == 'nothing to do':
-                continue  # what they run has nothing of this file
+                continue  # their programs contain nothing of this file
             compiled = True
             by = place.first_failure(names)
             if by:
                 return 'found', by
         return ('survived', '') if compiled else ('not compiled', 'no test has this file')
     finally:
-        place.write(change.path, text)  # it is built again with the next change
+        place.write(change.path, text)  # restores the file; the next change builds it again
 
 
 def build_together(place, numbered, names, texts):
-    """Builds the tests with these changes, by their numbers, put together. Takes away from them those that do not compile so;
-    False if the tree does not even build without."""
+    """Builds the tests with all these changes together; `changes` is by number. Removes changes that do not compile in this form. False
+    if the tree does not even build without them."""
     while True:
         lines = {}
         for path, text in texts.items():
@@ -144,7 +144,7 @@ def build_together(place, numbered, names, texts):
 
 
 def try_together(place, untried, args, kept, say):
-    """Keeps the results of those that can be built together. False if the unchanged tree does not build."""
+    """Tries the changes that can be built together, and keeps their results. False if the unchanged tree does not build."""
     texts = {change.path: workplace.read(place.tree, change.path) for change in untried}
     numbered = dict(enumerate(untried, 1))
     tried, reached = {n: [] for n in numbered}, set()
@@ -180,7 +180,7 @@ def try_together(place, untried, args, kept, say):
 
 
 def run_together(place, drawn, args, kept, equivalents, say):
-    """Tries what can be built together of the first changes of a draw, so that `run` finds the results. False if the unchanged tree
+    """Tries those of a draw's first changes that can be built together, so that `run` finds their results. False if the unchanged tree
     does not build."""
     untried, counted = [], 0
     for change in drawn:
@@ -202,7 +202,7 @@ def run(place, drawn, args, kept, equivalents, say):
         if totals.tried == args.count:
             break
         if locate(workplace.read(place.tree, change.path), change) is None:
-            continue  # the code has moved on since the draw
+            continue  # the code has changed since the draw
         if equivalents.reason(change):
             totals.equivalent += 1
             continue
@@ -252,7 +252,7 @@ def parse(argv):
 
 def main(argv):
     args = parse(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what it started is ended, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that processes started here end too
     say = lambda text: print(text, flush=True)
     if not areas.files_of(SOURCE, args.area):
         print(f'mutate: no C++ file of {areas.AREAS} is in "{args.area}"', file=sys.stderr)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Change:
-    """Lines of a file, from `line` on, and what they become."""
+    """Lines of a file, from `line` on, and their replacement."""
     path: str
     line: int
     kind: str
@@ -20,14 +20,14 @@ class Change:
 
 @dataclass
 class Outcome:
-    first: str    # when it was first tried: found, survived, not compiled
-    outcome: str  # when it was last tried
+    first: str    # the first result: found, survived, not compiled
+    outcome: str  # the last result
     by: str       # the test that found it
 
 
 class Results:
-    """Of one area and seed, in `folder`: the draw, and a line for each change that was tried. A run that was ended goes on
-    after its last line."""
+    """The records of one area and seed in `folder`: the draw, and a line for each tried change. An interrupted run continues after its
+    last line."""
 
     def __init__(self, folder, area, seed):
         self.folder = folder
@@ -68,9 +68,8 @@ class Results:
 
 
 class Equivalents:
-    """Entries of a file, with an empty line between them: the path, lines as they are after "- ", as they become after
-    "+ ", and "why: " with the reason, which may go on in further lines. White space does not count. "#" begins a
-    comment."""
+    """Reads a file's entries, which empty lines separate: the path, old lines after "- ", new lines after "+ ", and "why: " with the
+    reason, which may continue on further lines. White space does not count. "#" begins a comment."""
 
     def __init__(self, path):
         self.reasons = {}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The script's promises, without a compiler: the places that it finds, and its conclusions from the outcomes."""
+"""Tests the scripts without a compiler: the places that they find, and their conclusions from the outcomes."""
 import contextlib
 import io
 import os
@@ -51,7 +51,7 @@ def applied(text, site):
 
 class FindsPlaces(unittest.TestCase):
     def lines(self, code, is_header=False):
-        """(line, kind) of each place, and each changed line without its white space."""
+        """Returns (line, kind) of each place, and each changed line without white space."""
         found, becomes = set(), set()
         for site in changes.find_sites(code, is_header):
             for new in site.becomes:

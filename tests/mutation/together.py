@@ -26,7 +26,7 @@ class Edit:
 
 
 def changed_span(was, becomes):
-    """(begin, end of what differs in `was`, the text that comes there)."""
+    """Returns (begin, end of the difference in `was`, the text that replaces it)."""
     first = 0
     while first < min(len(was), len(becomes)) and was[first] == becomes[first]:
         first += 1
@@ -37,7 +37,7 @@ def changed_span(was, becomes):
 
 
 class Places:
-    """Where changes of a file can be wrapped."""
+    """Finds where changes of a file can be wrapped in branches."""
 
     def __init__(self, text, is_header):
         self.text = text
@@ -48,7 +48,7 @@ class Places:
         return self.source.is_at(i, '{') and (i == 0 or self.tokens[i - 1].text in BLOCK_AFTER)
 
     def _constant(self, i):
-        """What around token i is constexpr: a 'function', a 'value' or ''."""
+        """The kind of constexpr code around token i: 'function', 'value' or ''."""
         kind = 'value'
         while i >= 0:
             first = self._left(i, {';', '{', '}'})
@@ -59,7 +59,7 @@ class Places:
         return ''
 
     def _left(self, i, ends):
-        """The first token between one of `ends`, or the bracket around, and token i."""
+        """The first token after the nearest of `ends`, or after the enclosing bracket, before token i."""
         around = self.source.around[i]
         while True:
             i = min(i, self.source.partner.get(i, i))
@@ -76,7 +76,7 @@ class Places:
             i = after
 
     def _statement(self, i):
-        """(first, last token) of the statement around token i, without a declaration; else None."""
+        """(first, last token) of the statement around token i; None for a declaration."""
         while i >= 0 and not self._is_block(self.source.around[i]):
             i = self.source.around[i]
         if i < 0:
@@ -88,14 +88,14 @@ class Places:
                 continue
             opened = first + 1 + self.source.is_at(first + 1, 'constexpr')
             if opened not in self.source.partner or self.source.partner[opened] >= i:
-                return None  # in what controls it
+                return None  # in the condition of a control statement
             first = self.source.partner[opened] + 1
         last = self._right(i, {';'}) + 1
         if first > i or not self.source.is_at(last, ';') or self.tokens[first].text in CONTROL:
             return None
         if self.source.is_at(first, 'return', 'continue', 'break', '*', '++', '--', '('):
             return first, last
-        j = first  # a declaration has a name after a type
+        j = first  # in a declaration a name follows a type
         while j < last and self.tokens[j].kind == 'word' and self.source.is_at(j + 1, '::', '.', '->'):
             j += 2
         plain = self.tokens[j].kind == 'word' and 'ASSIGN' not in self.tokens[j].text and self.source.is_at(
@@ -103,7 +103,7 @@ class Places:
         return (first, last) if plain else None
 
     def _expression(self, first, last):
-        """(first, last token) of the expression around these tokens; else None."""
+        """(first, last token) of the expression around these tokens; None if there is none."""
         around = self.source.around
         while around[first] != around[last] or any(
                 self.source.is_at(j, ',') and around[j] == around[first] for j in range(first, last + 1)):
@@ -114,12 +114,12 @@ class Places:
             if around[last] > around[first]:
                 last = self.source.partner[around[last]]
             last = max(last, self.source.partner.get(first, last))
-        # What is called or indexed belongs to it.
+        # A called or indexed operand belongs to the expression.
         begin, end = self._left(first, EXPRESSION_ENDS), self._right(last, EXPRESSION_ENDS)
         return (begin, end) if begin <= first and end >= last else None
 
     def edit(self, number, at, end, becomes):
-        """Of the change of text [at, end); None if it is to be tried alone."""
+        """The edit for a change of text [at, end); None if the change must be tried alone."""
         inside = [i for i, t in enumerate(self.tokens) if (t.at <= at <= t.end if at == end else t.at < end and t.end > at)]
         constant = self._constant(inside[0]) if inside else 'value'
         if constant == 'value':
@@ -142,7 +142,7 @@ class Places:
 
 
 def put_together(text, edits):
-    """The text with the edits that overlap no earlier one, and {number: (first, last line)} of those."""
+    """Returns the text with all edits that do not overlap an earlier one, and {number: (first, last line)} of these."""
     taken = []
     for edit in edits:
         if all(edit.end <= other.at or other.end <= edit.at for other in taken):

@@ -11,7 +11,7 @@ import time
 
 NOT_BY_DEFAULT = {'long', 'gpu'}
 BUILD_LIMIT_S = 1800
-MEMORY_LIMIT = 12 << 30  # of address space, a test: a change may ask for memory without end
+MEMORY_LIMIT = 12 << 30  # address space for each test, because a change may allocate without end
 
 
 def read(tree, path):
@@ -25,18 +25,18 @@ class Workplace:
         self.tree = os.path.join(self.work, 'tree')
         self.build_folder = os.path.join(self.tree, 'build', 'release')
         self.temporary = os.path.join(self.work, 'tmp')
-        self.chosen = 0      # of the changes put together
-        self.errors = ''     # of the last build that failed
-        self.tests = {}      # by name: labels, targets to build
-        self.seconds = {}    # by name: of the tree without changes; None: it fails
-        self.processor = {}  # by name: as `seconds`, of a processor
-        self.times = {}      # by name: what both were of the program with a certain digest
-        self.compiled_of = {}  # by object: files; of what is built
-        self.objects = {}      # by test
+        self.chosen = 0      # the number of the selected change
+        self.errors = ''     # output of the last failed build
+        self.tests = {}      # {name: labels, targets to build}
+        self.seconds = {}    # {name: seconds in the unchanged tree; None if it fails}
+        self.processor = {}  # {name: the same in CPU seconds}
+        self.times = {}      # {name: both, with the digest of the program}
+        self.compiled_of = {}  # {built object: files that it was compiled from}
+        self.objects = {}      # {test: objects}
         self.times_file = os.path.join(self.work, 'times.json')
 
     def prepare(self):
-        """Copies what is new in the source tree and configures. False, with what went wrong printed, if that fails."""
+        """Copies what is new in the source tree, and configures. Prints the error and returns False if that fails."""
         self._copy()
         configure = ['cmake', '--preset', 'release', '-DRONDO_PRECOMPILED_HEADERS=ON']
         if shutil.which('ccache'):
@@ -58,7 +58,7 @@ class Workplace:
         return subprocess.run(command, text=True, stdout=subprocess.PIPE, check=True).stdout
 
     def _copy(self):
-        """The files that git knows or would take, as they stand; what did not change keeps its time."""
+        """Copies the files that git tracks or would add in their current state. Unchanged files keep their time."""
         listed = subprocess.run(['git', '-C', self.source, 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
                                 stdout=subprocess.PIPE, check=True).stdout.decode().split('\0')
         names = sorted({n for n in listed if n and os.path.isfile(os.path.join(self.source, n))})
@@ -74,7 +74,7 @@ class Workplace:
                         continue
             os.makedirs(os.path.dirname(to), exist_ok=True)
             shutil.copy(os.path.join(self.source, name), to)
-            os.utime(to)  # newer than what was built of the file before
+            os.utime(to)  # newer than objects built from the old file
         for at, folders, files in os.walk(self.tree):
             folders[:] = [f for f in folders if not (at == self.tree and f in ('build', '.git'))]
             for name in files:
@@ -89,18 +89,18 @@ class Workplace:
             if labels & NOT_BY_DEFAULT:
                 continue
             command = test.get('command', [])
-            # The command of a program that is not built yet is not told.
+            # ctest does not give the command of a program that is not built yet.
             programs = [match[1] for match in map(built.fullmatch, command) if match]
             if not command:
                 programs = ['bin/' + test['name'] if test['name'] in targets else 'all']
             self.tests[test['name']] = (labels, programs)
-            # A test without a label is of the folder that its script, or its folder of the build, is in.
+            # A test without a label belongs to the folder of its script or of its build folder.
             folder = re.search(r'/tests/(\w+)/', ' '.join(command))
             if not labels and folder:
                 labels.add(folder[1])
 
     def tests_of(self, labels, without=()):
-        """Names of the tests with these labels or names, in this order and the quickest of a label first; all for None."""
+        """Names of the tests with these labels or names in this order, for each label the fastest first. None means all tests."""
         if labels is None:
             return self.quickest_first(set(self.tests) - set(without))
         names = []
@@ -113,7 +113,7 @@ class Workplace:
         return sorted(names, key=lambda n: (self.seconds.get(n) or 0, n))
 
     def has_file(self, name, path):
-        """Whether what was built for the test is compiled of the file."""
+        """Whether the test's objects were compiled from the file."""
         if not all(p.startswith('bin/') for p in self.tests[name][1] or ['all']):
             return True
         if not self.compiled_of:
@@ -131,15 +131,15 @@ class Workplace:
 
     def write(self, path, text):
         if read(self.tree, path) == text:
-            return  # keeps its time, so that nothing is built again
+            return  # the file keeps its time, so that nothing is rebuilt
         with open(os.path.join(self.tree, path), 'w', encoding='utf-8', newline='') as file:
             file.write(text)
 
     def build(self, names, keep=False):
-        """Builds the programs of these tests: 'built', 'nothing to do' or 'failed'. Objects of changed code are not kept in
-        the compiler's cache."""
+        """Builds the programs of these tests. Returns 'built', 'nothing to do' or 'failed'. Objects of changed code are not kept in the
+        compiler's cache."""
         targets = sorted({t for n in names for t in self.tests[n][1] or ['all']})
-        # What another checkout has compiled, with a base of its own, is not compiled again.
+        # With a base folder the cache also finds objects that another checkout has compiled.
         environment = dict(os.environ, CCACHE_BASEDIR=self.tree, CCACHE_NOHASHDIR='1')
         if not keep:
             environment['CCACHE_READONLY'] = '1'
@@ -154,8 +154,8 @@ class Workplace:
         return 'nothing to do' if 'ninja: no work to do.' in output else 'built'
 
     def _run(self, command, limit, environment, processor=None):
-        """(exit status, output); the status is None if `limit` seconds passed. `processor`: seconds that any one process may
-        compute, with the limit of memory. Ends all that the command started."""
+        """Returns (exit status, output); the status is None if `limit` seconds passed. `processor`: CPU seconds for each process; with it
+        the memory limit applies. Ends all processes that the command started."""
         def start():
             os.setsid()
             if processor:
@@ -177,8 +177,8 @@ class Workplace:
             process.communicate()
 
     def _test(self, name, limit, processor, cases=''):
-        """((seconds, those of a processor), or None if it fails or does not end; the cases of GoogleTest that failed). Ends at the
-        first that fails. `cases`: runs these alone."""
+        """Returns ((seconds, CPU seconds), or None if it fails or does not end; the failed GoogleTest cases). Ends at the first failure.
+        `cases`: runs only these."""
         shutil.rmtree(self.temporary, ignore_errors=True)
         os.makedirs(self.temporary)
         environment = dict(os.environ, TMPDIR=self.temporary, GTEST_FAIL_FAST='1', RONDO_MUTANT=str(self.chosen),
@@ -193,12 +193,12 @@ class Workplace:
 
     @staticmethod
     def _computed():
-        """Seconds of a processor that this process's children have taken."""
+        """CPU seconds that this process's children have used."""
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return used.ru_utime + used.ru_stime
 
     def _stamp(self, name):
-        """Changes with the test's programs; of a test without one, with any file of the tree."""
+        """A digest of the test's programs; for a test without one, of all files of the tree."""
         digest = hashlib.sha256()
         for program in self.tests[name][1] or ['']:
             path = os.path.join(self.build_folder, program)
@@ -213,7 +213,7 @@ class Workplace:
         return [n for n in names if n not in self.seconds]
 
     def measure(self, names):
-        """Builds the tree as it is and learns how long these tests take in it. False if it does not build."""
+        """Builds the unchanged tree and measures how long these tests take. False if it does not build."""
         new = self.unmeasured(names)
         if not new:
             return True
@@ -232,12 +232,12 @@ class Workplace:
         return True
 
     def first_failure(self, names):
-        """The first of these tests that fails twice, or does not end in many times its time; else ''."""
+        """The first of these tests that fails twice, or takes many times its usual time; otherwise ''."""
         for name in names:
             usual = self.seconds.get(name)
             if usual is None:
                 continue
-            # A busy machine makes it take longer, but hardly compute more.
+            # On a busy machine a test takes longer, but hardly more CPU time.
             started = time.monotonic()
             limits = 60 + 20 * usual, int(10 + 3 * self.processor[name])
             spent, cases = self._test(name, *limits)

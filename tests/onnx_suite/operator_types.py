@@ -22,15 +22,15 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TABLE = HERE.parents[1] / "tools/rondo/operator_types.inc"
-# ONNX's names and Rondo's, in the order of Rondo's.
+# {ONNX's name: Rondo's}, in Rondo's order.
 TYPES = {"FLOAT": "f32", "FLOAT16": "f16", "BFLOAT16": "bf16", "DOUBLE": "f64", "INT64": "i64", "INT32": "i32", "INT16": "i16", "INT8": "i8",
          "UINT8": "u8", "UINT16": "u16", "UINT32": "u32", "UINT64": "u64", "BOOL": "bool", "FLOAT8E4M3FN": "e4m3", "FLOAT8E5M2": "e5m2"}
 A_PROCESS = 10
-ROUGHLY = ["--rtol", "0.02", "--atol", "0.02"]  # what matters is the type: suite.py looks at roundings
+ROUGHLY = ["--rtol", "0.02", "--atol", "0.02"]  # loose: this tests types; suite.py tests rounding
 
 
 def kinds(schema, node, names, formal):
-    """The name of the type of each input or output of a node, as its schema has it."""
+    """The schema's type name for each input or output of a node."""
     found = {}
     for i, name in enumerate(names):
         port = formal[min(i, len(formal) - 1)] if formal else None
@@ -40,7 +40,7 @@ def kinds(schema, node, names, formal):
 
 
 def convert(array, to):
-    """Numbers of such a type, near those of `array`."""
+    """Numbers of the type, close to those of `array`."""
     import numpy as np
     if array.dtype == to:
         return array
@@ -53,7 +53,7 @@ def convert(array, to):
 
 
 def variants(case, schema):
-    """(type, model, inputs, outputs, whether those are right) of a case of one node in all types that the schema allows for its first input."""
+    """Yields (type, model, inputs, outputs, whether the outputs are right) for a case of one node in each type that the schema allows for its first input."""
     import numpy as np
     import onnx
     from onnx import helper, numpy_helper
@@ -128,7 +128,7 @@ def write_operator(folder, domain, operator, own, most):
 
 
 def write_all(folder, only, most, jobs):
-    """The same for all operators, in `jobs` processes: ONNX's reference evaluator is slow."""
+    """The same for all operators, in `jobs` processes, because ONNX's reference evaluator is slow."""
     from onnx.backend.test.case.node import collect_testcases
     by_operator = {}
     for case in collect_testcases(None):

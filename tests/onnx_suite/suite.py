@@ -6,7 +6,7 @@ or passes and is listed. Exit status: 0, 1 (it differs from the table), 77 (the 
 another version than the table).
 
     suite.py RONDO                    all cases
-    suite.py RONDO --only softmax     those whose name holds "softmax"
+    suite.py RONDO --only softmax     cases whose names contain "softmax"
     suite.py RONDO --keep DIR         cases are written to DIR and stay there
     suite.py RONDO --driver cuda      anything behind the known options goes to `rondo test`
 """
@@ -22,11 +22,11 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-A_PROCESS = 25  # cases
+A_PROCESS = 25  # cases in one process
 
 
 def read_table(path):
-    """({case: reason}, version of the onnx package): a line that is not indented is the reason of those behind it."""
+    """Reads ({case: reason}, version of the onnx package). A line without indentation is the reason for the cases after it."""
     reasons, version, reason = {}, "", ""
     for line in path.read_text().splitlines():
         if line.startswith("#") or not line.strip():
@@ -44,7 +44,7 @@ def read_table(path):
 
 
 def write_case(case, folder):
-    """A case as files, as the package's own generator writes them."""
+    """Writes a case as files, like the package's own generator."""
     from onnx import TensorProto, numpy_helper
 
     folder.mkdir(parents=True)
@@ -70,7 +70,7 @@ def write_case(case, folder):
 
 
 def write_cases(folder, only):
-    """Names of the cases, in folders of their names under `folder` or under the package's own data."""
+    """Names of the cases. Their folders have the same names, under `folder` or under the package's data."""
     import onnx.backend.test
     from onnx.backend.test.case import node
     from onnx.backend.test.case.model import collect_testcases
@@ -91,7 +91,7 @@ def write_cases(folder, only):
 
 
 def run(rondo, options, seconds, folders):
-    """{folder: (passed, what was said)} of a few cases; alone where one of them ends the process or takes too long."""
+    """Runs a few cases and returns {folder: (passed, message)}. If one ends the process or takes too long, each runs alone."""
     command = [rondo, "test", "--json", "--threads", "1", *options, *folders]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)

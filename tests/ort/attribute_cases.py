@@ -29,7 +29,7 @@ from suites.operators import run
 
 
 def model_of(case, outputs=None):
-    """The case's model, with its inputs as initializers and, if given, what is expected."""
+    """The case's model with its inputs as initializers and, if given, the expected outputs."""
     ports = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
              for name, array in case.inputs.items()]
     kinds = dict(case.outputs)
@@ -49,8 +49,8 @@ def model_of(case, outputs=None):
 
 
 def by_reference(name, case):
-    """The reference evaluator's values. ONNX Runtime's where it does not know the operator, or does not do what the
-    specification says: it knows no clip, activations and layout of recurrent operators, and axis of opset 11 not as it was."""
+    """The reference evaluator's values; ONNX Runtime's if the evaluator lacks the operator or deviates from the specification (clip,
+    activations and layout of recurrent operators; axis in opset 11)."""
     said, asked = {}, case.oracle or case
     for runtime, make in (("the reference evaluator", lambda: ReferenceEvaluator(model_of(asked)).run(None, asked.inputs)),
                           ("ONNX Runtime", lambda: cpu_session(model_of(asked).SerializeToString(), optimised=False).run(None, asked.inputs))):
@@ -68,7 +68,7 @@ def by_reference(name, case):
 
 
 def reads_of(files):
-    """By file: what its handlers read, as (domain, operator, attribute, kind, is_other, line)."""
+    """{file: what its handlers read}, as (domain, operator, attribute, kind, is_other, line)."""
     said = subprocess.run([ROOT / "build/release/bin/evaluate_cases", "--attributes", *files], capture_output=True, text=True, check=False)
     reads = collections.defaultdict(set)
     for line in said.stdout.splitlines():
@@ -81,7 +81,7 @@ def reads_of(files):
 
 
 def drawn(name, count, folder):
-    """Of `count` cases of an operator, the files of those that together read all that any of them does; small ones first."""
+    """Draws `count` cases of an operator. Returns the files of cases that together read everything that any case reads, small ones first."""
     paths = []
     for number in range(count):
         case = operator_cases.ALL[name](operator_cases.Draw(1, number, name))

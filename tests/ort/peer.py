@@ -13,19 +13,19 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument as NotRu
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARIES = ROOT / "build/release/bin"
-# Of weights behind a DequantizeLinear, too, ONNX Runtime rounds what is multiplied by them to 8 bits, unless told.
+# By default ONNX Runtime also rounds activations to 8 bits if the weight comes from a DequantizeLinear.
 WHOLE = {"session.qdq_matmulnbits_accuracy_level": "0"}
 
 
 class LeftOut(Exception):
-    """Why a case is not compared: what its cell says."""
+    """The reason why a case is not compared; its cell in the table shows it."""
 
 
 # ----------------------------------------------------------------------------------------------- ONNX Runtime
 
 def cpu_session(model, threads=1, entries=None, optimised=True):
-    """`model` (a file, or its bytes) on the CPU provider, with `threads` threads in an operator and one operator at a time.
-    `entries`: more of ONNX Runtime's configuration. Not `optimised`: each operator by itself, as its definition says."""
+    """A session of `model` (a file or bytes) on the CPU provider, with `threads` threads in an operator and one operator at a time.
+    `entries`: further configuration of ONNX Runtime. Without `optimised`, each operator runs by itself, by its definition."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -39,7 +39,7 @@ def cpu_session(model, threads=1, entries=None, optimised=True):
 
 
 def outputs_of(session, arrays):
-    """By name, of the inputs that the session takes."""
+    """Those of the named arrays that the session takes."""
     given = {port.name: arrays[port.name] for port in session.get_inputs() if port.name in arrays}
     return dict(zip([port.name for port in session.get_outputs()], session.run(None, given)))
 
@@ -47,7 +47,7 @@ def outputs_of(session, arrays):
 # ------------------------------------------------------------------------------------------------------ rondo
 
 def rondo(arguments, *words):
-    """What `rondo WORDS...` prints. RuntimeError with its sentence."""
+    """Runs `rondo WORDS...` and returns its output. RuntimeError has its error message."""
     said = subprocess.run([str(word) for word in (arguments.binaries / "rondo", *words)], capture_output=True, text=True, check=False)
     if said.returncode != 0:
         raise RuntimeError(said.stderr.strip() or f"rondo ended with {said.returncode}")
@@ -55,18 +55,18 @@ def rondo(arguments, *words):
 
 
 def shapes(sizes):
-    """`--shape NAME=SIZE` for each."""
+    """`--shape NAME=SIZE` for each size."""
     return [word for name, size in sizes.items() for word in ("--shape", f"{name}={size}")]
 
 
 def generated(arguments, plan, *words):
-    """The tokens of `rondo generate`: [texts, steps]."""
+    """The tokens from `rondo generate`: [texts, steps]."""
     said = rondo(arguments, "generate", plan, "--ids", "--json", "--max-tokens", arguments.steps, *words)
     return np.array([text["tokens"] for text in json.loads(said)["texts"]])
 
 
 def texts_of(option, rows):
-    """`--prompt '1 2 3'`, say, for each row of tokens."""
+    """`--prompt '1 2 3'` for each row of tokens."""
     return [word for row in rows for word in (option, " ".join(map(str, row)))]
 
 
@@ -80,7 +80,7 @@ def arrays_of(folder, arrays):
 
 
 class Program:
-    """A program that answers each line that it is told with a line of whole numbers."""
+    """A program that answers each input line with a line of integers."""
 
     def __init__(self, *command):
         self.name = pathlib.Path(command[0]).name
@@ -105,22 +105,22 @@ class Program:
 # ------------------------------------------------------------------------------------------------ the results
 
 def numbers(array):
-    """What came out of a plan as f32: bf16 comes as its bits."""
+    """A plan's output as f32; bf16 comes as its bits."""
     return (array.astype(np.uint32) << 16).view(np.float32) if array.dtype == np.uint16 else array
 
 
 def off(got, expected):
-    """The greatest difference; NaN is infinitely far."""
+    """The largest difference; NaN counts as infinite."""
     return float(np.nan_to_num(np.abs(numbers(got).astype(np.float64) - expected), nan=np.inf).max())
 
 
 def within(worst, tolerance):
-    """A cell, and what is wrong with it."""
+    """Returns a table cell, and what is wrong with it."""
     return f"{worst:.1e}", None if worst <= tolerance else f"{worst:.1e} apart, more than {tolerance:g}"
 
 
 def none_of(differ):
-    """The same of tokens."""
+    """The same for tokens."""
     return str(differ), f"{differ} tokens are not ONNX Runtime's" if differ else None
 
 
@@ -135,7 +135,7 @@ def folder_for(kind, name):
 
 
 def named(arguments, known):
-    """The cases that were named, or all of `known`."""
+    """The named cases, or all of `known`."""
     unknown = [name for name in arguments.cases if name not in known]
     if unknown:
         arguments.parser.error(f"no case is called {', '.join(map(repr, unknown))}; there are: {'; '.join(known)}")
@@ -151,7 +151,7 @@ def machine():
 
 
 def heading(arguments, suite):
-    """Versions and options, in a line."""
+    """Versions and options in one line."""
     versions = [f"ONNX Runtime {ort.__version__}"]
     versions += [f"{name} {importlib.import_module(name).__version__}" for name in ("torch", "transformers") if name in sys.modules]
     told = [f"{name} {getattr(arguments, name)}" for name in ("batch", "prompt", "steps", "length", "threads", "seed") if hasattr(arguments, name)]

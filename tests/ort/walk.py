@@ -4,7 +4,7 @@ import numpy as np
 from peer import off, rondo, shapes
 from rondo_session import run_fitted
 
-GROWN = ("attention_mask", "attention_bias")  # whose last axis is positions: a plan's are of the whole cache
+GROWN = ("attention_mask", "attention_bias")  # their last axis is positions; in a plan it covers the whole cache
 TYPES = {"tensor(float)": np.float32, "tensor(int8)": np.int8, "tensor(uint8)": np.uint8}
 
 
@@ -13,15 +13,15 @@ def is_cache(port):
 
 
 def present_of(past):
-    """What comes out of a cache that goes in by this name."""
+    """The output name for a cache's input name."""
     if past.startswith("input."):
         return past.replace("input.", "output.")
     return past.replace("past_key_values", "present").replace("past", "present")
 
 
 class Growing:
-    """ONNX Runtime: what came out as `present` goes in as `past`. `sizes`: of named dimensions; else the first is the batch, the last but
-    one positions, of which there are none yet, or `encoded` of an encoder's. An encoder's caches are random."""
+    """Runs ONNX Runtime and feeds each `present` back as `past`. `sizes`: of named dimensions. In other shapes the first dimension is the
+    batch, and the last but one is positions: none at first, or `encoded` for an encoder's caches, which are random."""
 
     def __init__(self, session, batch, sizes=None, encoded=0):
         self.session = session
@@ -57,7 +57,7 @@ def compile_decoder(arguments, path, plan, *more, prompt=None, length=None):
 
 
 def inputs_at(arguments, tokens, done, length=None):
-    """What a run of `tokens` behind `done` others is given, with a mask over all positions of the cache."""
+    """The inputs of a run of `tokens` after `done` others, with a mask over all positions of the cache."""
     total = done + tokens.shape[1]
     mask = np.zeros((len(tokens), length or arguments.length), np.int64)
     mask[:, :total] = 1
@@ -66,8 +66,8 @@ def inputs_at(arguments, tokens, done, length=None):
 
 
 def walk(arguments, growing, session, tokens, inputs=inputs_at, encode=lambda given: given, words=None):
-    """The prompt `tokens` and then --steps more, which ONNX Runtime's logits choose, through both. Yields for each run its tokens, what
-    ONNX Runtime gave and what the plan gave, by name. `encode`: a plan's inputs from those of ONNX Runtime."""
+    """Runs the prompt `tokens` and then --steps more, chosen by ONNX Runtime's logits, through both. Yields for each run its tokens, ONNX
+    Runtime's outputs and the plan's outputs, by name. `encode`: makes a plan's inputs from ONNX Runtime's."""
     done = 0
     for step in range(arguments.steps + 1):
         total = done + tokens.shape[1]
@@ -80,7 +80,7 @@ def walk(arguments, growing, session, tokens, inputs=inputs_at, encode=lambda gi
 
 
 def logits_apart(pairs):
-    """Of each step, how far the logits are apart at most, of the greatest of any step."""
+    """For each step, the largest difference of logits, relative to the largest logit of any step."""
     apart, size = [], 0.0
     for _, expected, got in pairs:
         apart.append(off(got["logits"], expected["logits"]))
@@ -89,7 +89,7 @@ def logits_apart(pairs):
 
 
 def greedy(arguments, growing, tokens):
-    """What ONNX Runtime continues the prompt with: [texts, steps]."""
+    """ONNX Runtime's continuation of the prompt: [texts, steps]."""
     done, said = 0, []
     for _ in range(arguments.steps):
         total = done + tokens.shape[1]

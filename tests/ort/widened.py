@@ -1,10 +1,10 @@
-"""Models of 16-bit numbers, and with rounded products, as models of the same numbers in f32: what ONNX Runtime's CPU provider computes exactly."""
+"""Converts models with 16-bit numbers or rounded matmuls to f32 models with the same numbers, which ONNX Runtime's CPU provider computes exactly."""
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 NARROW = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
-# What the codes of E2M1 stand for.
+# The numbers of E2M1's codes.
 FP4 = np.array([sign * x for sign in (1, -1) for x in (0, 0.5, 1, 1.5, 2, 3, 4, 6)], np.float32)
 
 
@@ -17,8 +17,8 @@ def every_graph(graph):
 
 
 def experts_of_numbers(model):
-    """QMoE of 8 and 2 bits, and of FP4, as MoE of the numbers that they stand for: ONNX Runtime rounds what goes into those of 8 bits
-    to 8 bits, and has no FP4 for CPUs."""
+    """Converts QMoE with 8 or 2 bits or FP4 to MoE with the same numbers: with 8-bit weights ONNX Runtime rounds activations to 8 bits, and
+    it has no FP4 on CPUs."""
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
     for node in model.graph.node:
         given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -32,7 +32,7 @@ def experts_of_numbers(model):
                 codes, scales = (numpy_helper.to_array(tensors[name]) for name in names[:2])
                 parts = [(codes >> at) & ((1 << bits) - 1) for at in range(0, 8, bits)]
                 codes = np.stack(parts, -1).reshape(*codes.shape[:2], -1)
-                if fp4:  # in rows of outputs, one for each input
+                if fp4:  # rows of outputs, with a number for each input
                     codes = FP4[codes.swapaxes(1, 2)] * numpy_helper.to_array(tensors[node.input[layer // 3 + 15]])[:, None, None]
                 else:
                     codes = codes.astype(np.float32) - (1 << (bits - 1))
@@ -50,7 +50,7 @@ def experts_of_numbers(model):
 
 
 def widened(path, peer):
-    """The model with its numbers of f16 and bf16 in f32, and no rounding of what goes into a MatMulNBits."""
+    """The model with its f16 and bf16 numbers in f32, and without rounding of MatMulNBits' activations."""
     model = onnx.load(path)
     experts_of_numbers(model)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans of every release, in tests/data/plans/VERSION: the current command opens, checks and runs each of them.
+"""Opens, checks and runs the plans of every release in tests/data/plans/VERSION with the current command.
 
   released_plans.py RONDO                 tests the plans of all releases
   released_plans.py RONDO --add VERSION   compiles those of the release in preparation, and stores their results
@@ -28,7 +28,7 @@ def mixed(count):
     return [f"x={INPUTS}/x{count}.npy", f"i={INPUTS}/i{count}.npy"]
 
 
-# By name: how it is compiled, and its runs: a program's name, its inputs, how often. Add kinds at the end.
+# {name: (how it is compiled, its runs)}; a run is a program's name, its inputs, and how often. Add new kinds at the end.
 CASES = {
     "buckets": ([f"one={MIXED}", f"four={MIXED}", "--shape", "one:batch=1", "--shape", "four:batch=4"],
                 [("one", mixed(1), 1), ("four", mixed(4), 1)]),
@@ -45,7 +45,7 @@ CASES = {
 
 
 def read_npy(path):
-    """Type, shape, and the numbers."""
+    """Returns type, shape and numbers."""
     data = path.read_bytes()
     assert data[:6] == b"\x93NUMPY", path
     size = struct.unpack("<H", data[8:10])[0]
@@ -56,7 +56,7 @@ def read_npy(path):
 
 
 def differs(now, then):
-    """Why two files of numbers are not the same, within what another processor's instructions change; else None."""
+    """How two files of numbers differ by more than another CPU's instructions explain; None if they do not."""
     a, b = read_npy(now), read_npy(then)
     if a[:2] != b[:2]:
         return f"{a[:2]}, then {b[:2]}"
@@ -77,7 +77,7 @@ def outputs(command, plan, run, folder):
 
 
 def try_plan(command, folder, name, work):
-    """What is wrong with one plan; empty when nothing is."""
+    """The errors of one plan; empty if there are none."""
     plan = folder / f"{name}.rondo"
     major = struct.unpack("<H", plan.read_bytes()[4:6])[0]
     ours = int(re.search(r"plan format (\d+)\.", rondo(command, "--version").stdout).group(1))

@@ -4,15 +4,15 @@
   launcher.py [options] -n N COMMAND...     N processes of COMMAND
 
   --srun            srun's variables instead of torchrun's
-  --store           with a key-value store at MASTER_PORT, as torchrun has one, and its variables
-  --kill R:S        ends process R without a word once it has used S seconds of a processor, on however busy a machine
-  --stop R:S        the same, but it is stopped (SIGSTOP), and ended when all others have
-  --clock           each line tells the seconds since then: "0 err +4.2s: ..."
-  --spaces A,B      the processes in these network namespaces in turn; --address is what A is called in B
+    --store           with a key-value store at MASTER_PORT, like torchrun's, and its variables
+    --kill R:S        kills process R once it has used S seconds of CPU time, so a busy machine does not matter
+    --stop R:S        the same, but the process is stopped (SIGSTOP), and killed when all others have ended
+    --clock           each line has the seconds since then: "0 err +4.2s: ..."
+    --spaces A,B      starts the processes in these network namespaces in turn; --address is A's address in B
   --address HOST    MASTER_ADDR, by default 127.0.0.1
 
-What a process prints follows, each line with its number and where: "0 out: ...", "1 err: ...". The exit status is the
-greatest of theirs (a killed one's does not count). Where it is ended itself (SIGTERM), it ends them all.
+It prints each process's output with the process's number and stream: "0 out: ...", "1 err: ...". The exit status is the largest of
+the processes', except of a killed one. If it gets SIGTERM, it ends all processes.
 """
 import argparse
 import os
@@ -26,7 +26,7 @@ import time
 
 
 class Store:
-    """What PyTorch's TCPStore answers to the few things that it is asked."""
+    """The part of PyTorch's TCPStore that is used here."""
 
     VALIDATE, SET, GET, WAIT = 0, 1, 3, 6
 

@@ -1,4 +1,4 @@
-"""Shared by the tests: small models, written without any package, and their plans, each compiled once."""
+"""Shared by the tests: small models, written without any package, and their plans, which are each compiled once."""
 import os
 import pathlib
 import sys
@@ -17,7 +17,7 @@ BF16 = 16
 
 
 def affine_model(dims=(4,), kind=onnx_bytes.FLOAT):
-    """y = x + x, of `kind`."""
+    """y = x + x in the type `kind`."""
     graph = onnx_bytes.Graph()
     graph.input("x", list(dims), kind)
     graph.node("Add", ["x", "x"], ["y"], name="double")
@@ -38,7 +38,7 @@ def sum_model():
 
 
 def rows_model():
-    """y = the rows of a table that integers choose."""
+    """y = rows of a table, chosen by integers."""
     graph = onnx_bytes.Graph()
     graph.input("i", [3], onnx_bytes.INT64)
     graph.floats("table", [4, 2], list(range(8)))
@@ -48,7 +48,7 @@ def rows_model():
 
 
 def slow_model(steps=600):
-    """A run of many steps, seconds long: what is to be cancelled."""
+    """A run of many steps that takes seconds, for tests that cancel it."""
     graph = onnx_bytes.Graph()
     graph.input("x", [512, 512])
     at = "x"

@@ -1,8 +1,8 @@
-"""Makes a wheel of a build, installs it into a fresh virtual environment, and runs the tests of this folder there; see README.md.
+"""Makes a wheel from a build, installs it into a fresh virtual environment, and runs this folder's tests there; see README.md.
 
     in_fresh_environment.py --source CHECKOUT --build BUILD --work FOLDER [pytest's arguments]
 
-Packages that tests use (numpy, pytest, onnxruntime and so on) are those of the Python that runs this, which downloads nothing.
+The tests use the packages (numpy, pytest, onnxruntime and so on) of the Python that runs this script. It downloads nothing.
 """
 import argparse
 import os

@@ -41,7 +41,7 @@ def test_a_cancelled_task_cancels_its_run_and_frees_the_session(slow, slow_input
             await task
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(slow.run_async(slow_inputs), 0.05)
-        with pytest.raises(rondo.DeadlineExceeded):  # the session is free
+        with pytest.raises(rondo.DeadlineExceeded):  # the session is free again
             slow.run(slow_inputs, timeout=0.02)
     asyncio.run(run())
 

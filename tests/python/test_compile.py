@@ -1,4 +1,4 @@
-"""Models in, plans out: every form of a model, options, progress, files."""
+"""Compiling: every form of a model, options, progress, files."""
 import json
 import pathlib
 import threading

@@ -72,7 +72,7 @@ def test_a_session_is_closed_while_it_runs(slow_plan, runtime, slow_inputs):
     thread.start()
     time.sleep(0.1)
     with pytest.raises(rondo.FailedPrecondition):
-        session.run(slow_inputs)  # it serves one call at a time
+        session.run(slow_inputs)  # a session serves one call at a time
     session.cancel()
     session.close()
     thread.join()
@@ -85,7 +85,7 @@ def test_inputs_may_go_while_they_are_used(slow_plan, runtime, slow_inputs):
     thread.start()
     time.sleep(0.1)
     with pytest.raises(ValueError):
-        slow_inputs["x"].resize(1)  # numpy refuses: the run holds it
+        slow_inputs["x"].resize(1)  # numpy refuses, because the run holds the array
     slow_inputs.clear()
     gc.collect()
     session.cancel()
@@ -117,7 +117,7 @@ def test_sessions_give_their_memory_back(affine_plan, runtime):
             session.run(X)
     del session
     gc.collect()
-    assert runtime.metrics()["sessions"] <= 8  # those of other tests' fixtures
+    assert runtime.metrics()["sessions"] <= 8  # sessions of other tests' fixtures
 
 
 def run_program(text, *, status=0):

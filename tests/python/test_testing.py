@@ -1,4 +1,4 @@
-"""rondo.testing, as users' tests call it."""
+"""rondo.testing as users' tests call it."""
 import pytest
 
 import rondo

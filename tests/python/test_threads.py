@@ -1,4 +1,4 @@
-"""Sessions run at once, each on its own thread, while Python's other threads run."""
+"""Sessions run at the same time, each on its own thread, while Python's other threads run."""
 import threading
 import time
 

@@ -41,7 +41,7 @@ def test_arrays_by_name(session):
 def test_a_twin_of_the_model(session, tmp_path):
     twin = tmp_path / "twin.onnx"
     twin.write_bytes(affine(NEW, [1, 2, 3, 4]))
-    assert session.replace_weights(twin) == 1  # a bias of four numbers is built in, and is the same
+    assert session.replace_weights(twin) == 1  # a bias of four numbers is built into the plan, and is the same
     assert (session.run(X)["y"] == fresh(NEW)).all()
     twin.write_bytes(affine(OLD, [1, 2, 3, 5]))
     with pytest.raises(rondo.InvalidArgument, match=r'"bias" \(read by Add "add"\) is another'):

@@ -8,7 +8,7 @@ from conftest import address, affine_model, aligned
 
 @pytest.fixture
 def counted(affine_plan):
-    """A session, and what its runs have copied in and out."""
+    """Returns a session, and a function for the bytes that its runs have copied in and out."""
     runtime = rondo.Runtime("host", threads=1)
     session = rondo.Session(affine_plan, runtime)
 
@@ -25,7 +25,7 @@ def ones():
 
 
 class Foreign:
-    """An array of a framework that numpy does not know, of which there is DLPack alone."""
+    """An array of a framework that numpy does not know and that only has DLPack."""
 
     def __init__(self, array):
         self.array, self.asked = array, 0

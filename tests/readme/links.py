@@ -1,4 +1,4 @@
-"""Every link of the READMEs and the documentation leads to a file that exists, and to a heading in it; see README.md beside this file.
+"""Checks that every link of the READMEs and the documentation leads to an existing file, and to a heading in it; see README.md here.
 
     links.py SOURCE
 """
@@ -16,7 +16,7 @@ def without_code(text):
 
 
 def anchors(path):
-    """Of the headings, as GitHub and mkdocs make them."""
+    """The anchors of the headings, as GitHub and mkdocs make them."""
     heads = re.findall(r"^#+ +(.+)$", re.sub(r"^```.*?^```", "", path.read_text(), flags=re.S | re.M), flags=re.M)
     return {re.sub(r"[^\w\- ]", "", head.strip().lower()).replace(" ", "-") for head in heads}
 
@@ -42,7 +42,7 @@ def main():
     for top in ("compiler", "core", "drivers", "formats", "runtime", "tests", "tools"):
         pages += sorted((source / top).rglob("*.md"))
     broken = [line for page in pages for line in broken_links(source, page)]
-    # Pages that nobody links to are found by nobody.
+    # Nobody finds a page without a link to it.
     linked = (source / "README.md").read_text()
     for page in sorted((source / "tools/docs").glob("*.md")):
         if page.name != "README.md" and f"(tools/docs/{page.name})" not in linked:

@@ -1,4 +1,4 @@
-"""Runs every block of code of the READMEs and the documentation as printed; see README.md beside this file."""
+"""Runs every code block of the READMEs and the documentation as printed; see README.md here."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ FOLDERS = {
     ("tools/examples/custom_ops/README.md", None): "ops",
 }
 
-# Commands that this test must not run, and who runs them. Matched from the beginning of the command.
+# Commands that this test must not run, and what runs them. Matched from the beginning of the command.
 ELSEWHERE = {
     r"\./tools/quickstart": "minutes of building; tools/quickstart builds what it runs",
     r"\./tools/test": "runs this test",
@@ -36,10 +36,10 @@ ELSEWHERE = {
     r"docker ": "builds all of Rondo in a container",
 }
 
-# Commands that only a GPU can do: where there is none, they must say so.
+# Commands that need a GPU: without one they must say so.
 NEEDS_GPU = [r"\S*rondo tune ", r"\S*rondo check \S+ --kernels", r"\S*rondo run .*--driver cuda"]
 
-# Commands that need a package of Python, in the source's build/venv: left out where it is not installed.
+# Commands that need a Python package in the source's build/venv; skipped if it is not installed.
 NEEDS_PACKAGE = {r"curl .*(response_format|structured_outputs)": "llguidance"}
 
 CPP_FRAME = """
@@ -90,7 +90,7 @@ class Block:
 
 
 def blocks_of(page, text):
-    """Fenced blocks, and indented ones after a blank line, with the title of the section they stand in."""
+    """Yields fenced blocks, and indented ones after a blank line, with the title of their section."""
     blocks, section, lines = [], None, text.split("\n")
     i = 0
     while i < len(lines):
@@ -113,7 +113,7 @@ def blocks_of(page, text):
 
 
 def statements_of(text):
-    """Commands of a shell block: lines, but a loop from `for` to `done`, and lines that end in a backslash, are one."""
+    """The commands of a shell block. Each line is one, except that a loop from `for` to `done`, or lines joined by a backslash, are one."""
     statement, depth = [], 0
     for line in text.split("\n"):
         statement.append(line)
@@ -141,7 +141,7 @@ class Runner:
             sys.exit(f"{command}: {done.stdout}{done.stderr}")
 
     def folder_for(self, block):
-        """A folder with the models of the block's section, and links to what a checkout holds."""
+        """A folder with the models of the block's section, and links to the checkout's files."""
         kind = "product"
         for key in ((block.page, block.section), (block.page, None)):
             if key in FOLDERS:
@@ -197,12 +197,12 @@ class Runner:
         return python.exists() and subprocess.run([python, "-c", f"import {name}"], capture_output=True).returncode == 0
 
     def stand_in(self, folder):
-        """What `rondo tune` would have written, so that the commands after it can be run."""
+        """Writes the file that `rondo tune` would write, so that later commands can run."""
         (folder / "h200.json").write_text(
             '{"rondo_profile": 1, "gpu": "none", "architecture": "sm_90a", "driver": 0, "kernels": []}')
 
     def install(self):
-        """The installed tree, once."""
+        """Installs the tree once."""
         prefix = self.work / "prefix"
         if not prefix.exists():
             for component in ("runtime", "trust", "weights", "development"):
@@ -233,13 +233,13 @@ class Runner:
         self.project(block, text, [("block.cc", CPP_FRAME % block.text)])
 
     def cmake(self, block):
-        if "memory_test.cc" in block.text:  # a whole project, of a test as a page before it has it
+        if "memory_test.cc" in block.text:  # a whole project, with the test of an earlier page
             text = "cmake_minimum_required(VERSION 3.25)\nproject(readme LANGUAGES CXX)\n" + block.text
             return self.project(block, text, [("memory_test.cc", "#include <rondo/matchers.h>\n")])
         self.project(block, CMAKE_FRAME % block.text)
 
     def json(self, block):
-        """Expectations, which hold of the plan that tools/quickstart makes."""
+        """Runs expectations, which hold for the plan that tools/quickstart makes."""
         folder = self.work / re.sub(r"\W+", "_", block.name())
         folder.mkdir()
         (folder / "expect.json").write_text(block.text)
@@ -253,7 +253,7 @@ class Runner:
         self.ran += 1
 
     def python(self, block):
-        """A script, where the Python package is built."""
+        """Runs a script, if the Python package is built."""
         if not self.options.python:
             self.left += 1
             return
@@ -265,7 +265,7 @@ class Runner:
         self.ran += 1
 
     def run(self, block):
-        if block.language == "text":  # a picture, or what a command prints
+        if block.language == "text":  # a picture, or a command's output
             return
         kind = {"sh": self.shell, "cpp": self.cpp, "cmake": self.cmake, "json": self.json, "python": self.python}.get(block.language)
         if kind is None:

@@ -1,4 +1,4 @@
-"""Public clients, unchanged."""
+"""Public clients work unchanged."""
 import sys
 import unittest
 

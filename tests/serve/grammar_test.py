@@ -1,4 +1,4 @@
-"""Texts that follow schemas, regular expressions and grammars, whatever is drawn and whoever stands beside them; what cannot be followed is a sentence."""
+"""Texts follow schemas, regular expressions and grammars, whatever is drawn and whatever other texts run; a schema that cannot be followed gives an error sentence."""
 import concurrent.futures
 import json
 import os
@@ -89,7 +89,7 @@ class Grammars(LanguagePlans):
         return choice["text"], choice["finish_reason"]
 
     def test_texts_follow_whatever_is_drawn(self):
-        """40 random schemas and regular expressions, beside texts without one, which stay what they are alone."""
+        """40 random schemas and regular expressions, beside texts without one, which are the same as alone."""
         draw = random.Random(7)
         jobs = []
         for i in range(80):
@@ -117,7 +117,7 @@ class Grammars(LanguagePlans):
                     self.assertEqual(reason, "stop")
 
     def test_texts_of_bytes(self):
-        """Without a tokenizer, and without a token that ends texts: a text ends with its grammar; strings are whole characters."""
+        """Without a tokenizer and an end token, a text ends with its grammar, and strings consist of whole characters."""
         draw = random.Random(8)
         for i in range(12):
             schema = {"type": "array", "items": {"anyOf": [random_schema(draw, 1), {"type": "string", "maxLength": 6}]}, "minItems": 2, "maxItems": 2,
@@ -145,12 +145,12 @@ class Grammars(LanguagePlans):
         schema = {"type": "object", "properties": {name: {"type": "boolean"} for name in names}, "required": names, "additionalProperties": False}
         for how in ({"structured_outputs": {"json": schema}}, {"response_format": {"type": "json_schema", "json_schema": {"name": "it", "schema": schema}}}):
             self.assertEqual(list(json.loads(self.said("pycoder", "a", max_tokens=200, temperature=0, logit_bias={"32": -100, "10": -100}, **how)[0])), names)
-        # Nothing is asked for.
+        # Type "text" asks for no format.
         free = self.said("pycoder", "import", max_tokens=9, temperature=0)
         self.assertEqual(self.said("pycoder", "import", max_tokens=9, temperature=0, response_format={"type": "text"}), free)
 
     def test_ends(self):
-        """The model may end a text where the grammar allows it, and nowhere else; ignore_eos does not change that."""
+        """The model may end a text only where the grammar allows it; ignore_eos does not change that."""
         for more in ({}, {"ignore_eos": True}):
             how = {"temperature": 1, "logit_bias": {"49": 100}, "max_tokens": 60, **more}
             self.assertEqual(self.said("builder1", [1], structured_outputs={"regex": "aba*"}, **how), ("ab", "stop"))
@@ -179,7 +179,7 @@ class Grammars(LanguagePlans):
                 status, answer = self.server.post("/v1/completions", {"model": "pycoder", "prompt": "a", **how})
                 self.assertEqual((status, answer["error"]["type"]), (400, "invalid_request_error"), answer)
                 self.assertIn(sentence, answer["error"]["message"])
-        # A text of which the model has no token.
+        # The model has no token for this text.
         status, answer = self.server.post("/v1/completions", {"model": "builder1", "prompt": [1], **structured(regex="aZ")})
         self.assertEqual(status, 400)
         self.assertIn("no token of the model goes on in the grammar", answer["error"]["message"])
@@ -193,7 +193,7 @@ class Grammars(LanguagePlans):
             self.complete("pycoder", "a", server=server)
 
     def test_a_process_that_dies_ends_its_texts_alone(self):
-        """Those with grammars that are half said are answered 503; texts beside them go on, and so do later ones."""
+        """Unfinished texts with grammars get status 503; other texts go on, and so do later ones."""
         with Server(self.folder("builder4"), "--python", sys.executable) as server:  # its tokens are bytes here
             long = {"prompt": [1], "max_tokens": 100, "structured_outputs": {"regex": "[01]{90,}"}}
             free = {"prompt": [2], "max_tokens": 100, "temperature": 1, "seed": 3}

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over gRPC, by Triton's public client, unchanged."""
+"""The Open Inference Protocol over gRPC works with Triton's public client, unchanged."""
 import re
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""Clients that are slow, silent, broken or wrong: none of them holds up the others, and nothing of them stays."""
+"""Clients that are slow, silent, broken or wrong do not hold up others, and leave nothing behind."""
 import resource
 import select
 import socket
@@ -14,7 +14,7 @@ def limit_descriptors(count):
 
 
 def answer_of(client):
-    """All that the server says until it closes."""
+    """Everything that the server sends until it closes."""
     said = b""
     try:
         while piece := client.recv(65536):
@@ -25,7 +25,7 @@ def answer_of(client):
 
 
 HEAD = b"POST /v2/models/rows/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
-# What clients say first; most of them then say nothing more, slowly.
+# The first bytes of the clients; most of them then send nothing more, or only slowly.
 BEGINNINGS = [
     b"", b"P", b"POST /v2/models/rows/infer HTTP/1.1\r\n", b"POST /v2/models/rows/infer HTTP/1.1\r\nContent-Le",
     HEAD % 1000, HEAD % 1000 + b'{"inputs"', HEAD % 60000000, HEAD % 60000000 + b"x" * 5000,
@@ -57,7 +57,7 @@ class Hostile(Plans):
             longest = max(self.check(server) for _ in range(50))
             self.assertLess(longest, 5)
             self.assertLess(server.resident() - before, 200 << 20)
-            # They drip: a byte now and then keeps nobody's time limit from passing.
+            # They send a byte now and then, which does not extend a time limit.
             ends = time.monotonic() + 12
             alive = set(clients)
             while time.monotonic() < ends and len(alive) > 200:
@@ -69,7 +69,7 @@ class Hostile(Plans):
                 longest = max(longest, self.check(server))
                 time.sleep(0.2)
             self.assertLess(longest, 5)
-            # Those that are left said nothing yet, or asked and do not read.
+            # The remaining clients have sent nothing yet, or have asked and do not read.
             self.assertLess(len(alive), 300)
             for client in clients:
                 client.close()
@@ -99,7 +99,7 @@ class Hostile(Plans):
                     client.close()
             self.check(server)
             self.wait_for(lambda: server.metric("rondo_serve_held_bytes") == 0)
-            # Those that left while they waited were not computed.
+            # Requests of clients that left while they waited were not computed.
             self.assertLess(server.metric("rondo_serve_runs_total", 'model="slow"'), 10)
 
     def test_what_is_not_http(self):
@@ -123,7 +123,7 @@ class Hostile(Plans):
                     self.assertIn(b"HTTP/1.1 " + status, said)
                     self.assertIn(b'"error"', said)
                     client.close()
-            # Several requests at once, and the answer of one after the other.
+            # Several requests at once are answered one after another.
             client = server.socket()
             client.sendall(b"GET /v2/health/live HTTP/1.1\r\n\r\n" * 5 + b"GET /v2/health/live HTTP/1.1\r\nConnection: close\r\n\r\n")
             self.assertEqual(answer_of(client).count(b'{"live":true}'), 6)

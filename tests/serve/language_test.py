@@ -1,4 +1,4 @@
-"""OpenAI's interface: texts as the model says them, joined and left in any order, streamed, stopped, drawn by seed; every mistake a sentence."""
+"""OpenAI's interface: texts equal the model's, whenever others join and leave; streams, stops and seeds; an error sentence for every mistake."""
 import concurrent.futures
 import http.client
 import json
@@ -54,7 +54,7 @@ class Language(LanguagePlans):
         self.assertEqual((choice["text"], choice["finish_reason"], choice["logprobs"]), (self.greedy[32:], "length", None))
         self.assertEqual(answer["usage"], {"prompt_tokens": 32, "completion_tokens": 120, "total_tokens": 152})
         self.assertEqual(self.text([ord(c) for c in self.prompt], max_tokens=120), self.greedy[32:])
-        # Prompts longer than a chunk, and that fill one.
+        # Prompts longer than a chunk, and prompts that fill one.
         for length in (1, 63, 64, 65, 100, 129):
             self.assertEqual(self.text(self.greedy[:length], max_tokens=4), self.text(self.greedy[:length], max_tokens=4, model="sampled"))
         self.assertEqual(self.text(self.greedy[:100], max_tokens=20), self.greedy[100:120])
@@ -81,7 +81,7 @@ class Language(LanguagePlans):
             self.assertEqual(answer["choices"][i]["text"], self.text(prompt, max_tokens=8, temperature=1, seed=5 + i))
         self.assertEqual(answer["usage"]["completion_tokens"], 32)
         one, other = (self.text("x = ", max_tokens=40, temperature=1) for _ in range(2))
-        self.assertNotEqual(one, other)  # without a seed, another one each time
+        self.assertNotEqual(one, other)  # without a seed, each text is different
 
     def test_stops(self):
         whole = self.greedy[32:]
@@ -91,7 +91,7 @@ class Language(LanguagePlans):
             self.assertEqual((answer["choices"][0]["text"], answer["choices"][0]["finish_reason"]), (whole[:at], "stop"))
             said = list(self.stream({"model": "pycoder", "prompt": self.prompt, "temperature": 0, "max_tokens": 120, "stop": stop}))
             self.assertEqual("".join(event["choices"][0]["text"] for event in said), whole[:at])
-        # What begins like a stop and is none.
+        # A text that begins like a stop text but is none.
         self.assertEqual(self.text(self.prompt, max_tokens=120, stop=whole[110:120] + "~"), whole)
 
     def test_log_probabilities(self):
@@ -104,7 +104,7 @@ class Language(LanguagePlans):
             self.assertEqual(max(likeliest, key=likeliest.get), token)
             self.assertEqual(likeliest[token], chance)
             self.assertLessEqual(sum(map(math.exp, likeliest.values())), 1.0001)
-        # They are the model's own, whatever is done to draw.
+        # Log probabilities are the model's own, whatever changes the drawing.
         biased = self.complete(self.prompt, max_tokens=1, logprobs=1, logit_bias={str(ord("Z")): 100})["choices"][0]
         self.assertEqual(biased["text"], "Z")
         self.assertLess(biased["logprobs"]["token_logprobs"][0], -1)
@@ -119,7 +119,7 @@ class Language(LanguagePlans):
         self.assertNotEqual(self.text(self.prompt, max_tokens=30, temperature=5, seed=1), greedy)
         banned = self.text(self.prompt, max_tokens=60, logit_bias={str(ord(" ")): -100})
         self.assertNotIn(" ", banned)
-        # Penalties: the space is the likeliest again and again.
+        # Penalties: without them the space is often the likeliest.
         def most_common(**how):
             text = self.text("def f(x):\n    ", max_tokens=100, **how)
             return max(map(text.count, set(text)))
@@ -129,7 +129,7 @@ class Language(LanguagePlans):
         self.assertEqual(most_common(frequency_penalty=0, presence_penalty=0, repetition_penalty=1), plain)
 
     def test_texts_join_and_leave(self):
-        """Each text is what it is alone, whoever stands beside it."""
+        """Each text is the same as alone, whatever texts run beside it."""
         draw = random.Random(3)
         jobs = []
         for _ in range(64):
@@ -146,7 +146,7 @@ class Language(LanguagePlans):
         for job, a, b in zip(jobs, alone, together):
             self.assertEqual((a["choices"], a["usage"]), (b["choices"], b["usage"]), job)
         self.assertEqual(tokens, sum(answer["usage"]["completion_tokens"] for answer in alone))
-        self.assertLess(runs, tokens)  # several tokens a run
+        self.assertLess(runs, tokens)  # a run gives several tokens
 
     def test_a_client_that_leaves_frees_its_slot(self):
         with Server(self.folder("pycoder")) as server:

@@ -1,4 +1,4 @@
-"""The life of a server: limits and back-pressure, versions that come and go under load, memory, an orderly end."""
+"""A server's life: limits and back-pressure, versions loaded and removed under load, memory, an orderly end."""
 import http.client
 import json
 import os
@@ -10,7 +10,7 @@ import time
 import served
 from served import Plans, Server, binary, floats, rows_result
 
-# As many reloads as the long test has.
+# The number of reloads; the long test sets more.
 RELOADS = int(os.environ.get("RONDO_RELOADS", "20"))
 
 
@@ -50,13 +50,13 @@ class Life(Plans):
             status, headers, body = server.say("POST", "/v2/models/rows/infer", b" " * (2 << 20))
             self.assertEqual((status, headers["Retry-After"]), (503, "1"), body)
             self.assertIn("hold as many bytes", json.loads(body)["error"])
-            # JSON takes more than its text.
+            # JSON takes more memory than its text.
             self.assertEqual(server.say("POST", "/v2/models/rows/infer", b" " * (200 << 10))[0], 503)
             self.wait_for(lambda: server.metric("rondo_serve_held_bytes") == 0)
             self.assertEqual(server.infer("rows", floats("x", 2))[0], 200)
 
     def load(self, server, seen, stop):
-        """Requests, one after the other, until `stop`: statuses and versions."""
+        """Sends requests one after another until `stop`. Collects statuses and versions."""
         connection = server.connect()
         given = floats("x", 2)
         try:
@@ -102,7 +102,7 @@ class Life(Plans):
             self.assertEqual(server.get("/v2/health/ready")[0], 200)
             (folder / "mixed.rondo").unlink()
             self.wait_for(lambda: server.get("/v2/models/mixed")[0] == 404)
-            # What cannot be loaded is said, and what works goes on.
+            # A version that cannot be loaded is reported, and the working one goes on.
             self.put(folder, "rows", version=3)
             self.wait_for(lambda: server.get("/v2/models/rows")[0] == 200)
             (folder / "rows" / "4").mkdir()
@@ -114,7 +114,7 @@ class Life(Plans):
             self.assertEqual(server.infer("rows", floats("x", 1))[1]["model_version"], "3")
             self.put(folder, "rows", version=4)
             self.wait_for(lambda: server.infer("rows", floats("x", 1))[1]["model_version"] == "4")
-            shutil.rmtree(folder / "rows" / "4")  # back to the one before
+            shutil.rmtree(folder / "rows" / "4")  # back to the version before
             self.wait_for(lambda: server.infer("rows", floats("x", 1))[1]["model_version"] == "3")
 
     def test_memory_that_plans_state(self):
@@ -129,7 +129,7 @@ class Life(Plans):
             self.assertIn("(--memory)", reason)
             self.assertEqual(server.infer("rows", floats("x", 1))[1]["model_version"], "1")
             time.sleep(0.2)
-            self.assertEqual(server.metric("rondo_serve_failed_loads_total"), 1)  # not tried again in vain
+            self.assertEqual(server.metric("rondo_serve_failed_loads_total"), 1)  # the failing version is not tried again
             shutil.rmtree(folder / "rows" / "1")
             self.assertEqual(server.infer("rows", floats("x", 1))[0], 200)
 

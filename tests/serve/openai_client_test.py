@@ -23,7 +23,7 @@ TEMPLATE = ("{% for message in messages %}{% if message['role'] == 'bad' %}{{ ra
 
 
 def byte_tokenizer():
-    """Pycoder's tokens are bytes: a vocabulary of the names that byte-level tokenizers give them; 'é' is two."""
+    """A vocabulary for pycoder, whose tokens are bytes, with the names that byte-level tokenizers give them; 'é' is two tokens."""
     names = byte_names()
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={name: byte for byte, name in names.items()}, merges=[]))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -56,7 +56,7 @@ class OpenAiClient(LanguagePlans):
             pieces = list(self.client.completions.create(model=model, prompt=self.prompt, max_tokens=120, temperature=0, stream=True,
                                                          extra_body={"ignore_eos": True}))
             self.assertEqual("".join(piece.choices[0].text for piece in pieces), self.greedy[32:])
-        # A token that ends texts is no part of one.
+        # The end token is not part of the text.
         done = self.client.completions.create(model="words", prompt=self.prompt, max_tokens=120, temperature=0)
         self.assertEqual((done.choices[0].text, done.choices[0].finish_reason), (self.greedy[32:].split("\n")[0], "stop"))
 
@@ -75,13 +75,13 @@ class OpenAiClient(LanguagePlans):
             self.assertEqual("".join(piece.choices[0].delta.content or "" for piece in pieces[:-1]), wanted)
             self.assertEqual((pieces[0].choices[0].delta.role, pieces[-2].choices[0].finish_reason, pieces[-1].usage.completion_tokens),
                              ("assistant", "length", 30))
-        # What `é` begins waits for its second byte, also where nothing follows.
+        # The first byte of `é` waits for the second one, even if none follows.
         forced = {"logit_bias": {"195": 100}, "max_tokens": 3}
         done = self.client.chat.completions.create(model="words", messages=messages, **forced)
         self.assertEqual(set(done.choices[0].message.content), {"\ufffd"})
 
     def test_structured_output(self):
-        """A class of pydantic's, which the client makes a schema of, and reads the answer into."""
+        """A pydantic class, from which the client makes a schema and into which it reads the answer."""
         class Step(pydantic.BaseModel):
             name: str = pydantic.Field(max_length=4)
             done: bool

@@ -1,4 +1,4 @@
-"""What the server's tests share: plans compiled once, a server for a test, and a client that is plain sockets and http.client."""
+"""Shared by the server's tests: plans that are compiled once, a server for a test, and a client of plain sockets and http.client."""
 import argparse
 import http.client
 import json
@@ -21,7 +21,7 @@ OPTIONS = None
 
 
 def main(more=()):
-    """Runs the tests of the calling module with what CMake gave."""
+    """Runs the calling module's tests with CMake's arguments."""
     global OPTIONS
     for name, values in more:
         PARSER.add_argument(name, **values)
@@ -37,7 +37,7 @@ def run(*line):
 
 
 class Server:
-    """`rondo serve` on a folder of plans, ended with the block."""
+    """`rondo serve` on a folder of plans; it ends with the `with` block."""
 
     def __init__(self, folder, *options):
         self.process = subprocess.Popen([OPTIONS.rondo, "serve", str(folder), "--port", "0", *map(str, options)],
@@ -58,7 +58,7 @@ class Server:
         self.log += self.process.communicate()[1]
 
     def end(self, timeout=30):
-        """SIGTERM; the exit status."""
+        """Sends SIGTERM and returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         self.log += self.process.communicate(timeout=timeout)[1]
         return self.process.returncode
@@ -70,7 +70,7 @@ class Server:
         return socket.create_connection(("127.0.0.1", self.port), timeout)
 
     def say(self, method, path, body=None, headers=None, connection=None):
-        """(status, headers, body) of one request."""
+        """Makes one request. Returns (status, headers, body)."""
         own = connection or self.connect()
         own.request(method, path, body, headers or {})
         response = own.getresponse()
@@ -97,31 +97,31 @@ class Server:
         raise AssertionError(f"no metric {name} {label}")
 
     def resident(self):
-        """Bytes of memory."""
+        """The server's memory in bytes."""
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) * 1024
 
 
 def children(process):
-    """Its own processes."""
+    """The server's child processes."""
     return [int(word) for task in pathlib.Path(f"/proc/{process}/task").iterdir() for word in (task / "children").read_text().split()]
 
 
 def byte_names():
-    """What byte-level tokenizers call each byte: itself where it can be seen, else a character from 256 on."""
+    """The names of bytes in byte-level tokenizers: the byte itself if it is printable, otherwise a character from 256 on."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [byte for byte in range(256) if byte not in plain]
     return {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(rest)}
 
 
 def floats(name, rows, width=8, shift=0.0):
-    """An input of the model `rows`, as JSON: row r counts up from r + shift."""
+    """An input of the model `rows` as JSON: row r counts up from r + shift."""
     data = [r + shift + i for r in range(rows) for i in range(width)]
     return {"name": name, "datatype": "FP32", "shape": [rows, width], "data": data}
 
 
 def rows_result(tensor, first=0):
-    """What the model `rows` makes of it, exactly: small whole numbers in quarters."""
+    """The exact result of the model `rows`: multiples of a quarter."""
     width = tensor["shape"][1]
     out = []
     for r in range(tensor["shape"][0]):
@@ -131,7 +131,7 @@ def rows_result(tensor, first=0):
 
 
 def binary(head, *tensors):
-    """A body of JSON and binary tensors behind it, with its headers."""
+    """A body of JSON followed by binary tensors, with its headers."""
     text = json.dumps(head).encode()
     return text + b"".join(tensors), {"Inference-Header-Content-Length": str(len(text))}
 
@@ -141,7 +141,7 @@ def pack(values, form="f"):
 
 
 class Plans(unittest.TestCase):
-    """Tests with a folder of their own and plans compiled once for all of them."""
+    """Tests with their own folder, and with plans compiled once for all."""
 
     plans = ("rows", "mixed", "table", "types", "slow")
 
@@ -156,7 +156,7 @@ class Plans(unittest.TestCase):
     def compile(cls, name):
         plan = cls.work / f"{name}.rondo"
         model = cls.work / f"{name}.onnx"
-        if name == "rows":  # a program for each of three sizes
+        if name == "rows":  # with a program for each of three sizes
             line = [f"{part}={model}" for part in ("one", "four", "sixteen")]
             shapes = [f"one:N=1", "four:N=4", "sixteen:N=16"]
             run(OPTIONS.rondo, "compile", *line, "-o", plan, *[word for shape in shapes for word in ("--shape", shape)])
@@ -167,7 +167,7 @@ class Plans(unittest.TestCase):
 
     @classmethod
     def folder(cls, *names):
-        """A folder of the test's own with these models."""
+        """A folder for this test with these models."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=cls.work))
         for name in names:
             cls.put(folder, name)
@@ -175,7 +175,7 @@ class Plans(unittest.TestCase):
 
     @classmethod
     def put(cls, folder, name, model=None, version=1):
-        """A plan as that version of a model, renamed into its place."""
+        """Puts a plan into place as that version of a model, by renaming."""
         place = folder / (model or name) / str(version)
         place.mkdir(parents=True, exist_ok=True)
         coming = folder / f".{name}"
@@ -184,7 +184,7 @@ class Plans(unittest.TestCase):
 
 
 class LanguagePlans(Plans):
-    """The same of plans that continue texts: pycoder, and a decoder of one and of four texts that grow apart."""
+    """The same for plans that continue texts: pycoder, and a decoder with one and with four texts of independent lengths."""
 
     plans = ()
 

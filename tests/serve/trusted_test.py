@@ -1,4 +1,4 @@
-"""A server with keys: it loads plans that are signed with one of them, and no others."""
+"""A server with keys loads only plans that are signed with one of them."""
 import shutil
 import time
 
@@ -21,7 +21,7 @@ class Trusted(Plans):
         with Server(folder, "--key", keys / "ours.pub", "--poll", 0.1) as server:
             self.assertEqual(server.infer("rows", floats("x", 2))[0], 200)
             self.assertNotEqual(server.say("GET", "/v2/models/slow/ready")[0], 200)
-            # Signed later, it is loaded then.
+            # A plan that is signed later is loaded then.
             run(rondo, "sign", folder / "slow/1/model.rondo", "--key", keys / "ours")
             ends = time.monotonic() + 20
             while server.say("GET", "/v2/models/slow/ready")[0] != 200:

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol: results, tensors in JSON and binary, metadata, batching, and every mistake answered by a sentence."""
+"""The Open Inference Protocol: results, tensors in JSON and binary, metadata, batching, and an error sentence for every mistake."""
 import concurrent.futures
 import json
 import math
@@ -62,7 +62,7 @@ class V2(Plans):
         for given in inputs:
             flat = [x[0] if isinstance(x, list) else x for x in given["data"]]
             self.assertEqual(data["same_" + given["name"]], flat)
-        # One binary among others that are not, and one wanted so.
+        # One binary input among JSON inputs, and one binary output.
         inputs[3] = {"name": "i8", "datatype": "INT8", "shape": [3], "parameters": {"binary_data_size": 3}}
         body, headers = binary({"inputs": inputs, "outputs": [{"name": "same_u64"}, {"name": "same_i8", "parameters": {"binary_data": True}}]}, b"\x01\x02\xff")
         status, sent, answer = self.server.say("POST", "/v2/models/types/infer", body, headers)

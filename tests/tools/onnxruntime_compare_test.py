@@ -1,4 +1,4 @@
-"""rondo compare --onnxruntime: plans agree with their models, and a changed weight is found at its node.
+"""rondo compare --onnxruntime: plans agree with their models, and a changed weight is traced to its node.
 
     onnxruntime_compare_test.py RONDO FIXTURES
 """
@@ -29,7 +29,7 @@ def compare(model, plan, *words):
 
 
 def changed(path, to):
-    """The model with a weight of one node in its middle doubled, and the values that are computed from that node."""
+    """Returns the model with one weight of a node in the middle doubled, and the values that depend on that node."""
     model = onnx.load(path)
     weights = {weight.name: weight for weight in model.graph.initializer}
     nodes = [node for node in model.graph.node if node.op_type in ("MatMul", "Gemm", "Conv") and set(node.input) & set(weights)]
@@ -64,7 +64,7 @@ with tempfile.TemporaryDirectory() as folder:
         assert said["first"]["value"] in after, said["first"]
         wrong = {value["name"] for value in said["values"] if value["differs"]}
         assert wrong and wrong <= after, wrong - after
-    # What ONNX Runtime says of a model, and of a Python without it.
+    # Errors of ONNX Runtime about a model, and of a Python without it.
     (folder / "broken.onnx").write_bytes(b"no model")
     done = run("compare", folder / "broken.onnx", plan, "--onnxruntime", *python)
     assert done.returncode == 1 and "ONNX Runtime does not run" in done.stderr and "Error parsing" in done.stderr, done.stderr

@@ -1,4 +1,4 @@
-"""Plans in a Triton server, by the backend of tools/triton; see README.md."""
+"""Runs plans in a Triton server with the backend of tools/triton; see README.md."""
 import argparse
 import http.client
 import json
@@ -20,7 +20,7 @@ for option in ("--rondo", "--backend", "--models", "--source"):
 OPTIONS, REST = PARSER.parse_known_args()
 SERVER = next(OPTIONS.source.glob("build/venv/lib/python3*/site-packages/pytriton/tritonserver/bin/tritonserver"), None)
 
-# By model: its plan, its config.pbtxt behind the backend's name, and what the server's refusal says.
+# {model: (its plan, its config.pbtxt after the backend's name, part of the server's refusal)}.
 REFUSED = {
     "too_large": ("rows", "max_batch_size: 17", "max_batch_size is 17; the plan takes 16 at most"),
     "no_batches": ("mixed", "max_batch_size: 4", "the plan takes no batches: compile the model with --shape"),
@@ -45,7 +45,7 @@ def run(*line):
 
 
 def rows_result(row):
-    """What the model `rows` makes of a row."""
+    """The result of the model `rows` for a row."""
     return [sum(x * (i + j / 4) for i, x in enumerate(row)) for j in range(4)]
 
 
@@ -150,7 +150,7 @@ class Triton(unittest.TestCase):
         self.check("rows", self.rows(2), outputs=[{"name": "y"}])
 
     def test_requests_share_runs(self):
-        """Each of many at the same time gets what it gets alone."""
+        """Many requests at the same time each get the same result as alone."""
         failures = []
 
         def client(seed):
@@ -182,7 +182,7 @@ class Triton(unittest.TestCase):
             self.assertIn(words, index[name]["reason"], name)
 
     def test_zz_end(self):
-        """Last, as tests go by name: the server unloads all models and ends."""
+        """Runs last, because tests run in the order of their names: the server unloads all models and ends."""
         self.server.send_signal(signal.SIGTERM)
         self.assertEqual(self.server.wait(60), 0, self.log.read_text())
         for model in ("rows", "mixed", "pair"):

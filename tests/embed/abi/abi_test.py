@@ -11,7 +11,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).parent
 
-# Changes of an interface that this test must find, by name: what is replaced in its description, first match only.
+# Changes of an interface that this test must find: {name: a replacement in its description, first match only}.
 BREAKS = {
     "a function is gone": (r"(?s)    <elf-symbol name='rondo_session_wait'[^\n]*\n(.*?)    <function-decl name='rondo_session_wait'.*?</function-decl>\n", r"\1"),
     "a parameter has another type": (r"(?s)(<function-decl name='rondo_session_run'.*?<parameter type-id=')[^']*(' name='program')",
@@ -19,8 +19,8 @@ BREAKS = {
     "a member of a struct has moved": (r"(?s)(<class-decl name='rondo_run_options'.*?layout-offset-in-bits=')64'", r"\g<1>128'"),
     "an enumerator has another value": (r"(?s)(<enum-decl name='rondo_dtype'.*?<enumerator name='\w+' value=')\d+'", r"\g<1>77'"),
 }
-# Changes that it must let pass: members at the end of a struct, as structs begin with their size or are filled in up to the size that
-# the caller gives, and new enumerators.
+# Changes that it must accept: new enumerators, and members at the end of a struct, because a struct begins with its size or is filled
+# up to the size that the caller gives.
 GROWTH = {
     "a member at the end of a struct": (
         r"(?s)(<class-decl name='rondo_run_options' size-in-bits=')192('.*?)    </class-decl>",
@@ -33,7 +33,7 @@ MEMBER = re.compile(r"(?s)      <data-member access='public' layout-offset-in-bi
 
 
 def described(options):
-    """The interface as abidw describes it, without types that no public header shows."""
+    """abidw's description of the interface, without types that are in no public header."""
     done = subprocess.run([options.abidw, "--headers-dir", options.headers, "--drop-private-types", "--exported-interfaces-only", "--no-show-locs",
                            "--no-corpus-path", "--no-comp-dir-path", "--no-elf-needed", options.library], capture_output=True, text=True)
     if done.returncode != 0 or "<function-decl" not in done.stdout:
@@ -42,7 +42,7 @@ def described(options):
 
 
 def without_growth(released, text):
-    """The description without members that lie behind the end of the release's structs."""
+    """The description without members beyond the end of the release's structs."""
     sizes = {name: int(bits) for name, bits in (found.groups() for found in STRUCT.finditer(released))}
 
     def cut(found):
@@ -54,7 +54,7 @@ def without_growth(released, text):
 
 
 def differences(options, released, text):
-    """What abidiff says against the release; empty if programs of then go on working."""
+    """abidiff's report on changes since the release; empty if programs built for it still work."""
     with tempfile.TemporaryDirectory() as folder:
         now = pathlib.Path(folder) / "now.abi"
         now.write_text(without_growth(released.read_text(), text))

@@ -10,10 +10,10 @@ from operator_cases.blockwise import pack
 
 LAYERS, HIDDEN, WIDE = 2, 64, 96
 
-# What a family differs in. heads, groups: of queries, and of keys and values. size: of a head. rotary: how much of it is
-# turned. window: of the layers in `windowed`. norm: "rms" or "layer". act: of the MLP. post: norms behind attention and MLP
-# as well, or only there. block, bits, zero: of the weights. row_groups: rows share scales in any order (g_idx). inner_bias:
-# in the MatMulNBits. positions: an input of the attention.
+# The options of a family. heads, groups: number of query heads, and of key and value heads. size: of a head. rotary: how much of a
+# head is rotated. window: for the layers in `windowed`. norm: "rms" or "layer". act: of the MLP. post: norms also, or only, after
+# attention and MLP. block, bits, zero: of the weights. row_groups: rows share scales in any order (g_idx). inner_bias: a bias in the
+# MatMulNBits. positions: an input of the attention.
 _PLAIN = {"heads": 4, "groups": 2, "size": 16, "rotary": None, "interleaved": 0, "packed": False, "bias": False,
           "head_norms": None, "window": None, "windowed": (0, 1), "softcap": 0.0, "scale": None, "norm": "rms",
           "act": "silu", "gated": True, "post": None, "embeds": "table", "embed_scale": None, "residual_scale": None,
@@ -53,7 +53,7 @@ FAMILIES = {
 
 
 def drawn(seed):
-    """A family of any heads, sizes, options and weights."""
+    """Draws a family with random heads, sizes, options and weights."""
     draw = random.Random(seed)
     pick, chance = draw.choice, lambda probability: draw.random() < probability
     size, groups = pick([16, 32, 48, 64, 80, 96, 112, 128, 256]), pick([1, 1, 2, 3])
@@ -77,7 +77,7 @@ class Builder(Model):
         self.f = _PLAIN | (FAMILIES[family] if isinstance(family, str) else family)
 
     def drawn(self, rows, columns, bits):
-        """Numbers [columns, blocks, block] and scales [columns, blocks]."""
+        """Returns numbers [columns, blocks, block] and scales [columns, blocks]."""
         blocks = -(-rows // self.f["block"])
         middle = 2 ** (bits - 1)
         numbers = self.random.integers(0, 2 ** bits, (columns, blocks, self.f["block"]))
@@ -85,7 +85,7 @@ class Builder(Model):
         return numbers, self.random.uniform(step / 2, step, (columns, blocks)).astype(np.float32)
 
     def zero_points(self, shape, bits):
-        """As numbers of bits, or (ONNX Runtime has none of 8 bits) as floats."""
+        """A table as packed numbers, or as floats, because ONNX Runtime has no packed table with 8 bits."""
         middle = 2 ** (bits - 1)
         if self.f["float_zero"] and bits != 8:
             return self.weight((middle + self.random.uniform(-1, 1, shape)).astype(np.float32))
@@ -126,7 +126,7 @@ class Builder(Model):
         return self.op("SimplifiedLayerNormalization", x, weight, epsilon=1e-5, axis=-1)
 
     def add_norm(self, skip, y):
-        """The sum of both, and what of it is normalised."""
+        """Returns the sum of both, and the normalised sum."""
         weight = self.weight((1 + 0.2 * self.random.standard_normal(HIDDEN)).astype(np.float32))
         names = [f"norm{len(self.nodes)}", "", "", f"sum{len(self.nodes)}"]
         if self.f["norm"] == "layer":
@@ -143,7 +143,7 @@ class Builder(Model):
         return [f(angle).astype(np.float32) for f in (np.cos, np.sin)]
 
     def caches(self):
-        """Cosines and sines, of a short and a long text where they differ by that."""
+        """Cosines and sines; for a short and a long text if they differ."""
         limit = self.f["long_rope"]
         if limit is None:
             return [self.weight(a) for a in self.angles()]

@@ -15,7 +15,7 @@ _HEAD = _FEW | {"head_dim": SIZE}
 _TYPES = ["sliding_attention", "full_attention"]
 _WINDOW = _HEAD | {"sliding_window": SLIDING}
 _EXPERTS = _HEAD | {"num_local_experts": 4, "num_experts_per_tok": 2}
-# From 12 positions on, other angles.
+# Other angles from 12 positions on.
 _FACTORS = {"short_factor": [1.0 + 0.1 * i for i in range(SIZE // 2)], "long_factor": [2.0 + 0.5 * i for i in range(SIZE // 2)]}
 _LONG = {"max_position_embeddings": 96, "original_max_position_embeddings": 12}
 _LINEAR = {"layer_types": ["linear_attention", "full_attention"], "linear_num_key_heads": 2, "linear_num_value_heads": 4,
@@ -94,12 +94,12 @@ CHECKPOINTS = {
 }
 
 
-# What checkpoints of those who made the model call it.
+# {name: (transformers' architecture, the name in the original checkpoints)}.
 ARCHITECTURES = {"phimoe": ("PhimoeForCausalLM", "PhiMoEForCausalLM")}
 
 
 def _mxfp4(folder):
-    """Experts as GPT-OSS has them, blocks of 32 FP4 numbers with a scale each, where the builder looks for them."""
+    """Experts like GPT-OSS's, in blocks of 32 FP4 numbers with a scale each, stored where the builder looks for them."""
     path = folder / "model.safetensors"
     tensors = safetensors.torch.load_file(path)
     for name, weight in list(tensors.items()):
@@ -112,7 +112,7 @@ def _mxfp4(folder):
 
 
 def checkpoint(name, folder):
-    """The model of this name and a tokenizer, as save_pretrained writes them, unless they are there."""
+    """Writes the model of this name and a tokenizer with save_pretrained, unless they exist."""
     if (folder / "tokenizer.json").exists():
         return
     torch.manual_seed(5)
@@ -130,7 +130,7 @@ def checkpoint(name, folder):
 
 
 def build(name, folder, precision, provider, options):
-    """The builder's model of a checkpoint: the folder that it is in."""
+    """Runs the builder on a checkpoint. Returns the model's folder."""
     given = folder / "checkpoint"
     made = folder / "_".join([precision, provider, *(o.replace("=", "-").replace("/", "+") for o in options)])
     if (made / "genai_config.json").exists():

@@ -12,11 +12,11 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 class ToolError(Exception):
-    """What a tool says that does not make its model."""
+    """A tool failed to make its model."""
 
 
 def run_module(module, words, log):
-    """`python -m MODULE WORDS...`, in a process that has loaded torch already. What it says goes to the file `log`."""
+    """Runs `python -m MODULE WORDS...` in a process that has already loaded torch. Its output goes to the file `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     pid = os.fork()
     if pid == 0:
@@ -41,7 +41,7 @@ def run_module(module, words, log):
 
 
 def random_weights(model):
-    """Weights as large as makes the model's results differ from one input to another."""
+    """Scales weights so that the model's results differ between inputs."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
@@ -51,7 +51,7 @@ def random_weights(model):
 
 
 def write_tokenizer(folder, words):
-    """One of `words` words, of which the first three are <pad>, <s> and </s>."""
+    """A tokenizer with `words` words; the first three are <pad>, <s> and </s>."""
     numbers = {"<pad>": 0, "<s>": 1, "</s>": 2} | {f"w{i}": i for i in range(3, words)}
     one = tokenizers.Tokenizer(tokenizers.models.WordLevel(numbers, unk_token="<pad>"))
     one.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()

@@ -20,7 +20,7 @@ def weights(random, *shape, scale=0.5):
 
 
 class Detector:
-    """Convolutions, boxes around the centres of a grid, suppression for each class, and a row for each box that is left."""
+    """A detector: convolutions, boxes around grid centres, suppression for each class, and a row for each remaining box."""
     options, cells, classes, tolerance = [], 8, 5, 1e-3
 
     def make(self, random):
@@ -51,7 +51,7 @@ class Detector:
 
 
 class Speech:
-    """How many frames each phoneme takes is predicted; each frame has its phoneme's features."""
+    """Predicts the number of frames for each phoneme; each frame gets its phoneme's features."""
     options, tolerance = ["--bound", "frames=80"], 1e-4
 
     def make(self, random):
@@ -72,7 +72,7 @@ class Speech:
 
 
 class Vocoder:
-    """Speech to its samples, as VITS makes it: convolutions over as many frames as are predicted, noise aside, and transposed ones to samples."""
+    """Speech samples as in VITS, without noise: convolutions over the predicted number of frames, then transposed convolutions to samples."""
     options, tolerance = ["--bound", "frames=60"], 1e-4
 
     def make(self, random):
@@ -92,7 +92,7 @@ class Vocoder:
                          pace=np.float32(1.5), rest=[1, 2], least=np.float32(1), begin=np.int64(0), step=np.int64(1), zero=[0], one=[1], none=[0],
                          minus=[-1], axis=np.int64(2), front=[0, 1, 0, 0, 0, 0])
         at = "frames_in"
-        for i in range(2):  # coupling layers: halves swap places and one moves by what the other says
+        for i in range(2):  # coupling layers: halves are swapped, and one is shifted by a function of the other
             nodes += [node("Split", [at, f"halves{i}"], [f"a{i}", f"b{i}"], axis=1), node("Conv", [f"a{i}", f"wf{i}"], [f"c{i}"], pads=[2, 2], dilations=[2]),
                       node("Tanh", [f"c{i}"], [f"t{i}"]), node("Mul", [f"t{i}", "mask"], [f"m{i}"]), node("Add", [f"b{i}", f"m{i}"], [f"d{i}"]),
                       node("Concat", [f"d{i}", f"a{i}"], [f"flow{i}"], axis=1)]
@@ -112,7 +112,7 @@ class Vocoder:
 
 
 class Window:
-    """Corners that data decide cut a piece out of a picture; it is resized to a size that data decide as well."""
+    """Crops an image at corners from data, and resizes the piece to a size from data."""
     options, tolerance = ["--bound", "resized=12"], 1e-4
 
     def make(self, random):
@@ -130,7 +130,7 @@ class Window:
 
 
 class Grown:
-    """A row is repeated as often as data say; what is made of it attends to itself."""
+    """Repeats a row as often as data say; the rows attend to each other."""
     options, tolerance = ["--bound", "grown=10"], 1e-4
 
     def make(self, random):
@@ -146,7 +146,7 @@ class Grown:
 
 
 class Found:
-    """Of the places above a threshold the mean, the softmax and the best two: what sees how many there are."""
+    """The mean, the softmax and the best two of the elements above a threshold; each depends on their number."""
     options, tolerance = [], 1e-4
 
     def make(self, _):
@@ -161,7 +161,7 @@ class Found:
 
 
 class While:
-    """v grows until its sum passes a limit; the sums are collected."""
+    """Grows v until its sum exceeds a limit, and collects the sums."""
     options, tolerance = ["--bound", "growth=40"], 1e-5
 
     def make(self, _):
@@ -178,7 +178,7 @@ class While:
 
 
 class Counted:
-    """An input says how often a loop runs; one of its branches reads a table by the round."""
+    """A loop whose number of rounds is an input; one of its branches reads a table by the round."""
     options, tolerance = ["--bound", "y=24"], 1e-4
 
     def make(self, random):
@@ -208,7 +208,7 @@ class Branches:
 
 
 class Skipped:
-    """Products in branches within one another, and in the rounds of a loop within a branch: enough of them that kernels look at the conditions."""
+    """Matmuls in nested branches, and in a loop within a branch; enough of them that kernels test the conditions."""
     options, tolerance, edge = ["--bound", "rounds=20"], 1e-4, 48
 
     def make(self, random):
@@ -231,7 +231,7 @@ class Skipped:
 
 
 class Places:
-    """Where a matrix is above a threshold, what stands there, and its rows that begin so."""
+    """Indices and values of a matrix above a threshold, and its rows that begin above it."""
     options, tolerance = [], 1e-6
 
     def make(self, _):

@@ -1,17 +1,17 @@
-"""Decoders of two layers with random weights, in the forms in which exporters write them. Each function gives an ONNX
-model with open dimensions, and what its inputs and caches are called."""
+"""Decoders with two layers and random weights in the forms that exporters write. Each function returns an ONNX model with open
+dimensions, and the names of its inputs and caches."""
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 MICROSOFT = "com.microsoft"
 LAYERS, HIDDEN, HEADS, GROUPS, SIZE, WIDE, WORDS, MOST, ENCODED = 2, 64, 4, 2, 16, 96, 50, 128, 12
 SLIDING = 7  # positions of a window
-LIMIT = 8  # positions of a text that is not long
+LIMIT = 8  # longest short text
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
 class Model:
-    """Nodes and weights under way; random numbers from one seed."""
+    """Collects nodes and weights; random numbers come from one seed."""
 
     def __init__(self, opset=21):
         self.opset = opset
@@ -53,7 +53,7 @@ class Model:
         return self.op("Gather", self.op("Shape", x), self.ints(axis), axis=0)  # [1]
 
     def packed(self, rows, columns, x, zero=True):
-        """x @ W for W of 4 bits in blocks of 32."""
+        """x @ W with 4-bit W in blocks of 32."""
         blocks = rows // 32
         inputs = [x, self.weight(self.random.integers(0, 256, (columns, blocks, 16), dtype=np.uint8)),
                   self.weight(self.random.uniform(0.01, 0.05, (columns, blocks)).astype(np.float32))]
@@ -74,7 +74,7 @@ class Model:
         return self.op("Mul", self.op("Div", x, root), self.numbers(HIDDEN, scale=1))
 
     def heads(self, x, count):
-        """[b, s, count * size] as [b, count, s, size]."""
+        """Splits [b, s, count * size] into heads: [b, count, s, size]."""
         return self.op("Transpose", self.op("Reshape", x, self.ints(0, 0, count, SIZE)), perm=[0, 2, 1, 3])
 
     def joined(self, x):
@@ -95,8 +95,8 @@ def caches(m, past, total, heads=GROUPS, sliding=False):
 
 
 def builder(norms=False, window=None, sliding=False):
-    """ONNX Runtime's model builder: GroupQueryAttention over a cache of any length, weights of 4 bits. `sliding`: the first
-    layer's window is all that its cache holds, and the others have none."""
+    """As ONNX Runtime's model builder: GroupQueryAttention over a cache of any length, 4-bit weights. `sliding`: the first layer's cache
+    holds only its window, and the other layers have no window."""
     m = Model()
     m.input("input_ids", INT64, "batch_size", "sequence_length")
     m.input("attention_mask", INT64, "batch_size", "total_sequence_length")
@@ -139,7 +139,7 @@ def rotate(m, x, cosine, sine):
 
 
 def repeated(m, x):
-    """Each key and value head for every query head of its group."""
+    """Repeats each key and value head for every query head of its group."""
     shape = m.op("Concat", m.dim(x, 0), m.ints(GROUPS, HEADS // GROUPS), m.dim(x, 2), m.ints(SIZE), axis=0)
     wide = m.op("Expand", m.op("Unsqueeze", x, m.ints(2)), shape)
     shape = m.op("Concat", m.dim(x, 0), m.ints(HEADS), m.dim(x, 2), m.ints(SIZE), axis=0)
@@ -150,7 +150,7 @@ LEAST = np.finfo(np.float32).min
 
 
 def causal(m, past, total, least=LEAST):
-    """[1, 1, s, total] floats: `least` where a key is later than the query, in positions."""
+    """A mask [1, 1, s, total] of floats: `least` where a key's position is after the query's."""
     zero, one = (m.weight(np.array(i, np.int64)) for i in (0, 1))
     scalar = m.ints()
     rows = m.op("Range", m.op("Reshape", past, scalar), m.op("Reshape", total, scalar), one)
@@ -161,7 +161,7 @@ def causal(m, past, total, least=LEAST):
 
 
 def joined_layer(m, y, added, turn=lambda x: x, layer=0, scale=lambda x: x):
-    """Attention in its pieces over caches that are concatenated; `turn` gives queries and keys their angles."""
+    """Attention as separate operators over concatenated caches; `turn` rotates queries and keys."""
     q = turn(m.heads(m.product(HIDDEN, HEADS * SIZE, y), HEADS))
     k = turn(m.heads(m.product(HIDDEN, GROUPS * SIZE, y), GROUPS))
     v = m.heads(m.product(HIDDEN, GROUPS * SIZE, y), GROUPS)
@@ -173,8 +173,8 @@ def joined_layer(m, y, added, turn=lambda x: x, layer=0, scale=lambda x: x):
 
 
 def rates_of_length(m, form, total):
-    """[1, 1, SIZE / 2]: what angles rise by, of texts of more than LIMIT positions slower. `form`: how the model decides:
-    "Where", by the greatest position; "If", by all positions; "NTK": by a base that is worked out of their number."""
+    """The angles' steps [1, 1, SIZE / 2], which are smaller for texts of more than LIMIT positions. `form` is how the model decides:
+    "Where" by the largest position, "If" by all positions, "NTK" by a base computed from their number."""
     rates = (1.0 / 10000.0 ** (np.arange(SIZE // 2) / (SIZE // 2))).astype(np.float32)[None, None]
     if form is None:
         return m.weight(rates)
@@ -197,8 +197,8 @@ def rates_of_length(m, form, total):
 
 
 def optimum(positions=True, mask=True, window=None, gathered=False, slower=None, least=LEAST):
-    """Optimum's past_key_values: attention in its pieces, caches that are concatenated. `slower`: as rates_of_length has it. `least`: what
-    is in masks."""
+    """As Optimum with past_key_values: attention as separate operators, concatenated caches. `slower`: a form of rates_of_length. `least`:
+    the masks' number."""
     m = Model()
     m.input("input_ids", INT64, "batch_size", "sequence_length")
     both = "past_sequence_length + sequence_length"
@@ -219,7 +219,7 @@ def optimum(positions=True, mask=True, window=None, gathered=False, slower=None,
         added = m.op("Where", old, m.weight(np.array(least, np.float32)), added)
     if mask:
         kept = m.op("Unsqueeze", "attention_mask", m.ints(1, 2))
-        if gathered:  # of every batch entry and key, by number
+        if gathered:  # by the index of each batch entry and key
             entries = m.op("Range", m.weight(np.array(0, np.int64)), m.op("Squeeze", m.dim("input_ids", 0)),
                            m.weight(np.array(1, np.int64)))
             keys = m.op("Range", m.weight(np.array(0, np.int64)), m.op("Squeeze", total), m.weight(np.array(1, np.int64)))
@@ -229,7 +229,7 @@ def optimum(positions=True, mask=True, window=None, gathered=False, slower=None,
             kept = m.op("GatherND", "attention_mask", m.op("Concat", *index, axis=-1))
         dropped = m.op("Equal", kept, m.ints(0))
         added = m.op("Where", dropped, m.weight(np.array(least, np.float32)), added)
-    if positions == "of the mask":  # the last of a running sum, 1 where nothing counts
+    if positions == "of the mask":  # the last of a cumulative sum; 1 where nothing counts
         sums = m.op("Sub", m.op("CumSum", "attention_mask", m.weight(np.array(1, np.int64))), m.ints(1))
         sums = m.op("Where", m.op("Equal", "attention_mask", m.ints(0)), m.ints(1), sums)
         places = m.op("Slice", sums, m.op("Neg", m.dim("input_ids", 1)), m.ints(2 ** 62), m.ints(1))
@@ -265,7 +265,7 @@ def cached(m, layer, k, v):
 
 
 def masked_ports(m):
-    """Tokens, a mask and caches of all heads: what is cached, and that with a run's tokens."""
+    """Ports for tokens, a mask and the caches of all heads: the cached positions, and those plus the run's tokens."""
     m.input("input_ids", INT64, "batch_size", "sequence_length")
     both = "past_sequence_length + sequence_length"
     m.input("attention_mask", INT64, "batch_size", both)
@@ -286,7 +286,7 @@ def with_logits(m, x):
 
 
 def opt(least=LEAST):
-    """As Optimum exports OPT: learned positions counted by the mask, biases, queries scaled before the product, Relu."""
+    """As Optimum exports OPT: learned positions counted by the mask, biases, queries scaled before the matmul, Relu."""
     m = Model()
     past, total = masked_ports(m)
     added = with_padding(m, causal(m, past, total, least), least)
@@ -307,7 +307,7 @@ def opt(least=LEAST):
 
 
 def neox(least=LEAST):
-    """As Optimum exports GPT-NeoX: half of each head is turned, by tables; attention and MLP beside one another."""
+    """As Optimum exports GPT-NeoX: half of each head is rotated by tables, and attention and MLP are parallel."""
     m = Model()
     past, total = masked_ports(m)
     m.input("position_ids", INT64, "batch_size", "sequence_length")
@@ -337,7 +337,7 @@ def neox(least=LEAST):
 
 
 def gpt2(form="pieces"):
-    """Learned positions, and a triangle of which the rows of new tokens are cut out; or an operator with a past."""
+    """Learned positions, and a triangular mask from which the new tokens' rows are sliced; or an operator with a past."""
     m = Model()
     m.input("input_ids", INT64, "batch_size", "sequence_length")
     both = "past_sequence_length + sequence_length"
@@ -385,7 +385,7 @@ def gpt2(form="pieces"):
 
 
 def attention_operator(opset):
-    """ai.onnx's Attention, which concatenates itself, and RotaryEmbedding."""
+    """ai.onnx's Attention, which concatenates its caches itself, and RotaryEmbedding."""
     m = Model(opset)
     m.input("input_ids", INT64, "batch_size", "sequence_length")
     m.input("position_ids", INT64, "batch_size", "sequence_length")
@@ -409,7 +409,7 @@ def attention_operator(opset):
 
 
 def whisper():
-    """A decoder that attends to an encoder's keys and values, too, which do not grow."""
+    """A decoder that also attends to an encoder's keys and values, which do not grow."""
     m = Model()
     m.input("input_ids", INT64, "batch_size", "sequence_length")
     both = "past_sequence_length + sequence_length"

@@ -7,7 +7,7 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
 
 WORDS, LAYERS, HEADS, SIZE = 97, 2, 4, 16
-ENCODED = {"whisper": 20}  # positions of the encoder's output; others: any number
+ENCODED = {"whisper": 20}  # positions of the encoder's output; other models take any number
 
 _PLAIN = {"vocab_size": WORDS, "hidden_size": HEADS * SIZE, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
 _LONG = _PLAIN | {"max_position_embeddings": 128, "intermediate_size": 96}
@@ -22,7 +22,7 @@ _MANY = _FEW | {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_si
 _LATENT = _LONG | {"num_key_value_heads": HEADS, "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 8,
                     "qk_rope_head_dim": 8, "v_head_dim": SIZE, "moe_intermediate_size": 48, "n_routed_experts": 8,
                     "n_shared_experts": 1, "num_experts_per_tok": 2, "first_k_dense_replace": 1}
-# From 12 positions on, other angles.
+# Other angles from 12 positions on.
 _LONG_ROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 12,
               "short_factor": [1.0 + 0.1 * i for i in range(SIZE // 2)],
               "long_factor": [2.0 + 0.5 * i for i in range(SIZE // 2)]}
@@ -116,7 +116,7 @@ WITH_ENCODER = {
         **_PAIR, **_ENDS, max_target_positions=128, max_source_positions=ENCODED["whisper"], num_mel_bins=8,
         decoder_start_token_id=1)),
 }
-# Layers that keep a state of a fixed size beside, or in place of, keys and values: transformers' own exporter writes them.
+# Models with layers that keep a state of fixed size beside or instead of keys and values. transformers' own exporter writes them.
 HYBRIDS = {
     "lfm2": lambda: t.Lfm2ForCausalLM(t.Lfm2Config(**_FEW, layer_types=["conv", "full_attention"], conv_L_cache=3)),
     "falcon h1": lambda: t.FalconH1ForCausalLM(t.FalconH1Config(
@@ -151,7 +151,7 @@ class _Decoder(torch.nn.Module):
 
 
 class _WithEncoder(torch.nn.Module):
-    """What the encoder gives is projected once, by others: its keys and values are inputs."""
+    """Takes the encoder's keys and values as inputs; the encoder's output is projected once elsewhere."""
 
     def __init__(self, model):
         super().__init__()
@@ -169,7 +169,7 @@ class _WithEncoder(torch.nn.Module):
 
 
 def _rows(name, model):
-    """(heads, numbers of a row) of a layer's keys, and of its values: latent attention keeps other things in their place."""
+    """(heads, row size) of a layer's keys, and of its values. Latent attention caches other values instead."""
     if name in WITH_ENCODER:
         return (HEADS, SIZE), (HEADS, SIZE)
     with torch.no_grad():
@@ -178,7 +178,7 @@ def _rows(name, model):
 
 
 def _ports(name, model):
-    """Inputs as (name, example, dims that vary), and the names of outputs with theirs."""
+    """Returns inputs as (name, example, dims that vary), and output names with dims that vary."""
     rows, past, total = "sequence_length", "past_sequence_length", "past_sequence_length + sequence_length"
     ids = torch.randint(0, WORDS, (2, 3))
     inputs, outputs = [("input_ids", ids, {0: "batch_size", 1: rows})], [("logits", {0: "batch_size", 1: rows})]

@@ -1,12 +1,12 @@
-"""Decoders of one layer that compute with the number of cached positions, in every way and form in which a model could.
-Each function gives an ONNX model with open dimensions, like those of decoder_models.py."""
+"""Decoders of one layer that compute with the number of cached positions in every way in which a model could. Each function returns
+an ONNX model with open dimensions, like those of decoder_models.py."""
 import numpy as np
 from onnx import TensorProto, helper
 
 from decoder_models import FLOAT, GROUPS, HEADS, HIDDEN, INT64, MICROSOFT, MOST, SIZE, WORDS, Model, causal, joined_layer
 
 INT32, BOOL = TensorProto.INT32, TensorProto.BOOL
-EDGE = 9  # positions: more than the prompt, fewer than there are in the end
+EDGE = 9  # positions: more than in the prompt, fewer than at the end
 FORMS = {
     "mask": "GroupQueryAttention, the length is the mask's",
     "shapes": "GroupQueryAttention without a mask, the length is the cache's",
@@ -18,7 +18,7 @@ FORMS = {
 
 
 class Lengths(Model):
-    """`past` and `total` [1] are what its shapes say; `mask` is an input or ""."""
+    """`past` and `total` [1] come from shapes; `mask` is an input or ""."""
 
     def __init__(self, form):
         super().__init__(21)
@@ -158,7 +158,7 @@ def _table(m, size=MOST):
 
 
 def _loop(m, trips, keep="true"):
-    """A sum of the rounds' numbers."""
+    """The sum of the round numbers."""
     body = helper.make_graph(
         [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["sum", "i"], ["more"])], "body",
         [helper.make_tensor_value_info("i", INT64, []), helper.make_tensor_value_info("go", BOOL, []),
@@ -167,7 +167,7 @@ def _loop(m, trips, keep="true"):
     return m.op("Loop", trips, m.weight(np.array(True)), m.number(0), body=body)
 
 
-# What is made of the number of positions: one number, or one for each of a run's rows.
+# Values computed from the number of positions: one number, or one for each of the run's rows.
 DECISIONS = {
     "the number": lambda m: m.total,
     "cached ones": lambda m: m.past,
@@ -242,7 +242,7 @@ DECISIONS = {
     "range, counted by a window": lambda m: m.sum(m.whole(m.op("Less", m.range(), m.op("Sub", m.total, m.ints(4))))),
     "range, those that are even": lambda m: m.sum(m.op("Mod", m.range(), m.ints(2))),
     "positions' rows": lambda m: m.op("Unsqueeze", m.op("Gather", _table(m), m.range(m.past)), m.ints(1)),
-    # Element by element the same at every length, and then shown from places that move.
+    # Elements are the same at every length, but they are read at moving positions.
     "early ones, of the new": lambda m: m.op("Unsqueeze", m.slice(_early(m), m.past, m.total, 0), m.ints(1)),
     "early ones, last": lambda m: m.op("Gather", _early(m), m.number(-1)),
     "early ones, last by Slice": lambda m: m.slice(_early(m), -1, 2 ** 62, 0),
@@ -334,7 +334,7 @@ DECISIONS = {
 
 
 def _has(form, decision):
-    """Whether there is what the decision is about."""
+    """Whether the form has what the decision needs."""
     return {"the mask": form == "mask", "a mask's": form == "mask", "positions of the mask": form == "mask",
             "the bias": form == "bias"}.get(next((s for s in ("the mask", "a mask's", "positions of the mask", "the bias")
                                                   if decision.startswith(s)), ""), True)
@@ -346,7 +346,7 @@ def _build(form, decision):
     return m.finished(DECISIONS[decision], form == "scores")
 
 
-# What models give out beside logits and caches.
+# Outputs beside logits and caches.
 OUTPUTS = {
     "positions": lambda m: m.range(),
     "positions from the end": lambda m: m.op("Sub", m.total, m.range()),
@@ -395,7 +395,7 @@ def _showing(form, name):
     return m.showing(OUTPUTS[name])
 
 
-# Of these, all scores are a multiple.
+# Decisions that scale all scores.
 SCALES = ("the number", "logarithm", "root", "chosen", "of a table", "a branch", "one of a table")
 ALL = {f"{form}: {decision}": lambda form=form, decision=decision: _build(form, decision)
        for form in FORMS for decision in (SCALES if form == "scores" else DECISIONS) if _has(form, decision)}

@@ -11,7 +11,7 @@ BOOL = TensorProto.BOOL
 
 
 class Merged(Model):
-    """The graphs are written one after the other: the second has the first one's random weights, in their order."""
+    """Writes both graphs one after the other. The second has the same random weights as the first, in the same order."""
 
     def __init__(self, opset=18):
         super().__init__(opset)
@@ -25,7 +25,7 @@ class Merged(Model):
         return self.drawn[-1]
 
     def graph(self, name, results):
-        """What was written since the last one; results: of its outputs, in order."""
+        """The graph of the nodes written since the last one. `results`: its outputs in order."""
         nodes, self.nodes = self.nodes, []
         infos = [helper.make_tensor_value_info(result, FLOAT, None) for result in results]
         self.again = 0
@@ -40,14 +40,14 @@ def attended(m, q, k, v, mask=None, scale=SIZE ** -0.5):
 
 
 def added_of(m, mask):
-    """A mask [b, t] of ones and zeros as numbers [b, 1, 1, t] that are added to scores."""
+    """Converts a mask [b, t] of ones and zeros to numbers [b, 1, 1, t] that are added to scores."""
     kept = m.op("Cast", m.op("Unsqueeze", mask, m.ints(1, 2)), to=FLOAT)
     least = m.weight(np.array(np.finfo(np.float32).min))
     return m.op("Mul", m.op("Sub", m.weight(np.array(1, np.float32)), kept), least)
 
 
 def buckets(m, past, total):
-    """T5's bias of scores [1, heads, s, t], by distance: buckets in int64, as transformers has it, of one direction."""
+    """T5's bias of scores [1, heads, s, t] by distance, with transformers' int64 buckets for one direction."""
     one, scalar = m.weight(np.array(1, np.int64)), m.ints()
     rows = m.op("Range", m.op("Reshape", past, scalar), m.op("Reshape", total, scalar), one)
     keys = m.op("Range", m.weight(np.array(0, np.int64)), m.op("Reshape", total, scalar), one)
@@ -65,7 +65,7 @@ def buckets(m, past, total):
 
 
 def decoder(m, form, first, empty, slower):
-    """One of the two graphs; the names of its results: logits, and keys and values by layer. `slower`: as rates_of_length has it."""
+    """Writes one of the two graphs. Returns the names of its results: logits, and keys and values by layer. `slower`: a form of rates_of_length."""
     encoded = form in ("bart", "t5", "whisper")
     own = ".decoder" if encoded else ""
     rows = m.dim("input_ids", 1)
@@ -116,8 +116,8 @@ def decoder(m, form, first, empty, slower):
 
 
 def merged(form, empty=True, slower=None):
-    """`slower`: how the angles of Llama depend on how long texts are. `empty`: of those keys and values that stay as they are the graph with a past gives nothing, as Optimum has it; else
-    it passes them on."""
+    """`slower`: how Llama's angles depend on the text's length. `empty`: the graph with a past gives empty tensors for keys and values that
+    do not change, as Optimum does; otherwise it passes them on."""
     m = Merged()
     encoded = form in ("bart", "t5", "whisper")
     m.input("input_ids", INT64, "batch_size", "sequence_length")
@@ -149,7 +149,7 @@ def merged(form, empty=True, slower=None):
 
 
 def encoder():
-    """What a decoder of an encoder attends to: [batch, tokens, HIDDEN]."""
+    """The encoder's output, to which its decoder attends: [batch, tokens, HIDDEN]."""
     m = Model(18)
     m.input("input_ids", INT64, "batch_size", "encoder_sequence_length")
     m.input("attention_mask", INT64, "batch_size", "encoder_sequence_length")

@@ -239,7 +239,7 @@ ENCODERS = {
 
 
 def checkpoint(name, model, folder):
-    """The model and what goes with it, as save_pretrained writes them, unless they are there."""
+    """Writes the model and its processor files with save_pretrained, unless they exist."""
     if (folder / "tokenizer.json").exists():
         return
     torch.manual_seed(5)
@@ -254,7 +254,7 @@ def checkpoint(name, model, folder):
 
 
 def export(name, model, task, folder, *options):
-    """optimum-cli's export of a checkpoint: the folder that it is in."""
+    """Exports a checkpoint with optimum-cli. Returns the folder."""
     made = folder / "_".join(["onnx", *(o.strip("-") for o in options)])
     if not list(made.glob("*.onnx")):
         checkpoint(name, model, folder / "checkpoint")
@@ -263,7 +263,7 @@ def export(name, model, task, folder, *options):
     return made
 
 
-# Of dims with a name, what is not the same for all.
+# Sizes of named dims that differ between models.
 _SMALL = {"height": 32, "width": 32}
 _SOUNDS = {"sequence_length": 400}
 SIZES = {name: _SMALL for name in ("vit", "deit", "beit", "data2vec-vision", "dinov2", "vit_msn", "swin", "swinv2", "dpt", "clip", "siglip",

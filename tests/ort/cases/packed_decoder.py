@@ -1,6 +1,6 @@
-"""Llama-3-8B's decode step with weights of 4 bits, in the form of ONNX Runtime's model builder (its exclude_embeds):
-MatMulNBits, GroupQueryAttention. Weights are random numbers in a file of their own beside the model: the same ones,
-rounded to f16, whatever type the model computes in."""
+"""Llama-3-8B's decode step with 4-bit weights, in the form of ONNX Runtime's model builder (exclude_embeds): MatMulNBits and
+GroupQueryAttention. Weights are random numbers in a separate file beside the model. They are the same, rounded to f16, whatever type
+the model computes in."""
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -11,7 +11,7 @@ INT32 = TensorProto.INT32
 
 
 class Decoder:
-    """Nodes under way; weights of more than a few numbers go to the file `data`, which is open for writing."""
+    """Collects nodes. Weights with more than a few numbers go to the open file `data`."""
 
     def __init__(self, data, block, random, dtype):
         self.data, self.block, self.random, self.dtype = data, block, random, dtype
@@ -37,7 +37,7 @@ class Decoder:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def packed(self, name, k, n, x):
-        """x @ W: codes of 4 bits, 8 for zero, a scale for each block along k."""
+        """x @ W: 4-bit codes with 8 for zero, and a scale for each block along k."""
         codes = np.frombuffer(self.random.bytes(n * k // 2), np.uint8).reshape(n, k // self.block, self.block // 2)
         scales = self.random.uniform(0.5, 1.5, (n, k // self.block)) / (4.6 * np.sqrt(k))
         return self.op("MatMulNBits", x, self.weight(name + ".codes", codes),
@@ -54,7 +54,7 @@ def angles():
 
 
 def write(path, block, layers, dtype=np.float16, words=WORDS, seed=1):
-    """The model, for any batch_size, with caches of MOST positions; its weights go to `path` + ".data"."""
+    """Writes the model for any batch_size with caches of MOST positions. Its weights go to `path` + ".data"."""
     real, batch = helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), "batch_size"
     with open(f"{path}.data", "wb") as data:
         d = Decoder(data, block, np.random.default_rng(seed), dtype)

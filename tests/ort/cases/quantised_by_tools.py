@@ -50,7 +50,7 @@ def halved(**more):
 
 
 def fused(kind, half=False):
-    """onnxruntime.transformers.optimizer: operators of com.microsoft for attention, norms and activations."""
+    """Runs onnxruntime.transformers.optimizer, which uses operators of com.microsoft for attention, norms and activations."""
     def make(path, out, feeds):
         made = optimizer.optimize_model(str(path), model_type=kind, opt_level=0)
         if half:

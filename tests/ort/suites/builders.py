@@ -22,7 +22,7 @@ from widened import widened
 
 TAKES = ("steps", "prompt", "batch", "length")
 HEADS = ("apart at most, of the greatest",)
-# Every family in the precisions of a CPU, and options, on families that they are about.
+# Every family in the CPU's precisions, and each option on the families that it concerns.
 CASES = [f"{name}: {kind} cpu" for name in built_models.CHECKPOINTS for kind in ("fp32", "int4")
          if (kind, name.split(",")[0]) not in (("fp32", "gpt oss"),)]
 CASES += [f"{name}: {kind}" for name in ("llama", "qwen3", "phi3, long", "gemma2", "lfm2", "qwen3.5", "gpt oss, all experts", "whisper")
@@ -62,13 +62,13 @@ def cases(arguments):
 
 
 def exact(case):
-    """Whether the builder computes in f32 there."""
+    """Whether the builder computes this case in f32."""
     return not any(word in case for word in ("fp16", "bf16", "cuda", "webgpu", "dml", "NvTensorRtRtx")) or "webgpu_fp32" in case
 
 
 def peer_of(case):
-    """The same numbers in a form that ONNX Runtime's CPU provider runs: weights by rows, norms outside GroupQueryAttention, the last of
-    recurrent states."""
+    """The same model in a form that ONNX Runtime's CPU provider runs: weights by rows, norms outside GroupQueryAttention, only the last
+    recurrent state."""
     words = [word for word in case.split() if "state_window" not in word]
     case = " ".join(words)
     if " cuda" not in case and " webgpu" not in case:
@@ -88,7 +88,7 @@ def built(arguments, case):
 
 
 def steps_apart(arguments, session, peer, words=built_models.WORDS, hidden=built_models.HEADS * built_models.SIZE, optimised=True):
-    """Two texts through both: of each step, how far results are apart at most, each of its greatest. `optimised`: as cpu_session has it."""
+    """Runs two texts through both. Returns for each step the largest difference relative to the largest value. `optimised`: see cpu_session."""
     random, embedded = np.random.default_rng(arguments.seed), np.random.default_rng(5).standard_normal((words, hidden)).astype(np.float32)
     sizes, apart = {"kv_cache_dim": built_models.SIZE, "past_sliding_length": built_models.SLIDING}, []
     for _ in range(2):
@@ -117,13 +117,13 @@ def compare(arguments, case):
     session = Session(arguments.binaries.parent / "lib", made / "plan.rondo")
     steps = steps_apart(arguments, session, peer)
     session.close()
-    # In f16 and bf16 rounding decides now and then which experts a token has: nine of ten steps then.
+    # In f16 and bf16, rounding sometimes changes a token's experts, so only nine of ten steps must agree.
     worst = max(steps) if exact(case) or not np.isfinite(steps).all() else float(np.quantile(steps, 0.9))
     return within(worst, 1e-4 if exact(case) else 5e-2 if "bf16" in case else 1e-2)
 
 
 def whisper(arguments, made, like):
-    """How many tokens of `rondo generate` are not ONNX Runtime's: [frames] through the encoder, then token by token."""
+    """The number of tokens from `rondo generate` that differ from ONNX Runtime's: [frames] through the encoder, then token by token."""
     features = np.random.default_rng(arguments.seed).standard_normal((1, 80, 3000)).astype(np.float32)
     narrow = onnx.load(made / "encoder.onnx", load_external_data=False).graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT16
     for name in ("encoder", "decoder"):

@@ -46,7 +46,7 @@ def compare(arguments, name):
         for kind, ports, values in (("input", made.graph.input, arrays), ("output", made.graph.output, outputs)):
             for k, (port, array) in enumerate(zip(ports, values)):
                 (data / f"{kind}_{k}.pb").write_bytes(numpy_helper.from_array(np.asarray(array), port.name).SerializeToString())
-    # By itself: `rondo test` may freeze what the compiler must know, from the case's own data.
+    # Compiled separately, because `rondo test` may freeze what the compiler must know from the case's data.
     compiled = [arguments.binaries / "rondo", "compile", root / "model.onnx", "-o", root / "model.rondo", *case.options, *arguments.compile.split()]
     alone = subprocess.run(compiled, capture_output=True, text=True)
     if alone.returncode != 0:

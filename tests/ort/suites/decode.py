@@ -1,6 +1,6 @@
-"""pycoder's decode step on Rondo's host driver and ONNX Runtime's CPU provider, in turns: times of a token, and their ratio.
+"""Compares pycoder's decode step on Rondo's host driver and ONNX Runtime's CPU provider: the times of a token, and their ratio.
 
-Both decode the same text greedily, taking turns of a few tokens in one run on one machine, so that whatever else the machine does meets both.
+Both decode the same text greedily. They take turns of a few tokens on one machine, so that its other load meets both.
 """
 import statistics
 import time
@@ -39,7 +39,7 @@ class Rondo:
 
 
 class OnnxRuntime:
-    """The cache stays in two pairs of buffers that swap roles: ONNX Runtime copies nothing to or from numpy."""
+    """Keeps the cache in two pairs of buffers that swap roles, so that ONNX Runtime copies nothing to or from numpy."""
 
     def __init__(self, arguments):
         self.session = cpu_session(MODEL, arguments.threads)
@@ -79,10 +79,10 @@ TOLD = {}
 
 
 def cases(arguments):
-    """Both decode here; a row of the table is a side."""
+    """Runs both; each has a row of the table."""
     sides = {"rondo": Rondo(arguments), "ONNX Runtime": OnnxRuntime(arguments)}
     times, same, total = {name: [] for name in sides}, 0, 0
-    for number in range(arguments.rounds + 1):  # the first round warms both up
+    for number in range(arguments.rounds + 1):  # the first round is warm-up
         texts = {name: [] for name in sides}
         for side in sides.values():
             side.restart(ord("d"))

@@ -31,7 +31,7 @@ DEFAULTS = {"steps": 64}
 HEADS = ("apart at most, or tokens that differ",)
 ALL = decoder_models.ALL | builder_models.ALL
 EMBEDDED = np.random.default_rng(5).standard_normal((decoder_models.WORDS, builder_models.HIDDEN)).astype(np.float32)
-BEYOND_F16 = {"optimum, angles worked out of the length"}  # a base of angles
+BEYOND_F16 = {"optimum, angles worked out of the length"}  # the base of the angles exceeds f16
 NARROW = {"f16": (TensorProto.FLOAT16, np.float16), "bf16": (TensorProto.BFLOAT16, ml_dtypes.bfloat16)}
 TOLERANCE = {"f32": 1e-4, "f16": 1e-2, "bf16": 6e-2}
 
@@ -56,7 +56,7 @@ def cases(arguments):
     if arguments.drawn:
         families = {f"drawn {seed}": builder_models.drawn(seed) for seed in range(arguments.seed, arguments.seed + arguments.drawn)}
         for family in families.values():
-            if arguments.type != "f32" and family["experts"]:  # which of them, rounding may decide: all
+            if arguments.type != "f32" and family["experts"]:  # rounding may change a token's experts, so choose all
                 family["experts"] = (family["experts"][0], *family["experts"][0::2])
         ALL.update((name, lambda f=f: builder_models.Builder(f).build()) for name, f in families.items())
         arguments.cases = list(families)
@@ -69,14 +69,14 @@ def cases(arguments):
 
 
 def narrowed(model, kind):
-    """The model with every f32 of `kind`, and the one with the same numbers in f32, which says what it gives."""
+    """Returns the model with every f32 as `kind`, and a model with the same numbers in f32 for the expected results."""
     wide, narrow = copy.deepcopy(model), copy.deepcopy(model)
     number, dtype = NARROW[kind]
 
     def tensor(wide_one, narrow_one):
         if wide_one.data_type != TensorProto.FLOAT:
             return
-        with np.errstate(over="ignore"):  # the least f32, of masks
+        with np.errstate(over="ignore"):  # the masks' lowest f32
             array = numpy_helper.to_array(wide_one).astype(dtype)
         wide_one.CopyFrom(numpy_helper.from_array(array.astype(np.float32), wide_one.name))
         narrow_one.CopyFrom(helper.make_tensor(wide_one.name, number, array.shape, array.tobytes(), raw=True))
@@ -101,12 +101,12 @@ def narrowed(model, kind):
 
 
 def converted(model, path):
-    """The model as ONNX Runtime's converter to f16 leaves it, with ports of f32: casts stand between them and the rest."""
+    """The model from ONNX Runtime's converter to f16 with f32 ports: casts stand between the ports and the rest."""
     narrow = float16.convert_float_to_float16(copy.deepcopy(model), keep_io_types=True, disable_shape_infer=True)
     onnx.save(narrow, path)
     try:
         cpu_session(path)
-    except Exception:  # of no common base
+    except Exception:  # the exceptions have no common base class
         raise LeftOut("left out: ONNX Runtime refuses what its converter makes") from None
     return narrow
 
@@ -120,7 +120,7 @@ def as_bits(given):
 
 
 def with_embedded(arguments, tokens, done):
-    """Of models whose caller looks the embeddings up."""
+    """For models whose caller looks up the embeddings."""
     return inputs_at(arguments, tokens, done) | {"inputs_embeds": EMBEDDED[tokens]}
 
 
@@ -145,7 +145,7 @@ def compare(arguments, name):
         steps += logits_apart(walk(arguments, growing, session, tokens, with_embedded if "inputs_embeds" in growing.ports else inputs_at,
                                    as_bits if arguments.type == "bf16" else dict))
     session.close()
-    # Random weights make of some steps what no narrow type gives: ONNX Runtime's own f16 is as far from f32 there.
+    # With random weights some steps are wrong in any narrow type: ONNX Runtime's own f16 is as far from f32 there.
     worst = max(steps) if arguments.type == "f32" or not np.isfinite(steps).all() else float(np.quantile(steps, 0.9))
     return within(worst, arguments.tolerance or TOLERANCE[arguments.type])
 
@@ -174,7 +174,7 @@ def write_case(folder, name, filled=9, length=16):
     for port in session.get_inputs():
         if port.name.startswith("past"):
             inputs[port.name] = random.standard_normal((1, port.shape[1], length, port.shape[3])).astype(np.float32)
-            inputs[port.name][:, :, filled:] = 0  # what is behind is unspecified: the same in both
+            inputs[port.name][:, :, filled:] = 0  # later positions are unspecified, so make them equal
     for kind, arrays in (("input", inputs), ("output", outputs_of(session, inputs))):
         for i, (port, array) in enumerate(arrays.items()):
             (data / f"{kind}_{i}.pb").write_bytes(numpy_helper.from_array(array, port).SerializeToString())

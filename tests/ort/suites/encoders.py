@@ -50,7 +50,7 @@ class First(torch.nn.Module):
 
 
 class Next(torch.nn.Module):
-    """The encoder's output is in the caches: of what stands for it, only the shape is looked at."""
+    """The caches hold the encoder's output; of the input in its place only the shape is used."""
 
     def __init__(self, model, masked):
         super().__init__()
@@ -63,8 +63,8 @@ class Next(torch.nn.Module):
 
 
 def write(module, path, inputs, outputs, with_names):
-    """inputs: name, example, dims that vary, of which the first `with_names` have names in Python; outputs: names and dims.
-    Of whisper, the exporter that runs the model writes down the lengths that it saw."""
+    """`inputs`: (name, example, dims that vary); the first `with_names` have names in Python. `outputs`: names and dims. For whisper, the
+    tracing exporter fixes the lengths that it saw."""
     names = {"input_names": [name for name, _, _ in inputs], "output_names": [name for name, _ in outputs]}
     tensors, dims = tuple(tensor for _, tensor, _ in inputs), [varying for _, _, varying in inputs]
     if "whisper" in str(path):
@@ -79,7 +79,7 @@ def write(module, path, inputs, outputs, with_names):
 def export(name, folder):
     torch.manual_seed(3)
     model = WITH_ENCODER[name]().eval()
-    for parameter in model.parameters():  # so that not every token follows itself
+    for parameter in model.parameters():  # so that tokens do not just repeat
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.6)
     batch, rows = {0: "batch_size"}, {0: "batch_size", 1: "sequence_length"}
@@ -109,7 +109,7 @@ def export(name, folder):
 
 
 def greedy(folder, sources, prompt, steps):
-    """ONNX Runtime's tokens behind the prompt: [batch, steps]."""
+    """ONNX Runtime's tokens after the prompt: [batch, steps]."""
     encoder, first, decode = (cpu_session(folder / f"{name}.onnx") for name in ("encoder", "first", "decode"))
     arrays = sources | {"encoder_hidden_states": outputs_of(encoder, sources)["last_hidden_state"], "input_ids": prompt,
                         "encoder_attention_mask": sources.get("attention_mask")}

@@ -38,7 +38,7 @@ def exported(name, exporter):
     folder = ROOT / "build/exported"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name.replace(' ', '_')}.{exporter}.onnx"
-    if not path.exists():  # in a process of its own, since exporters print much
+    if not path.exists():  # in a separate process, because exporters print much
         words = f"import exported_decoders as e; e.export({name!r}, {exporter!r}, {str(path)!r})"
         said = subprocess.run([sys.executable, "-c", words], cwd=ROOT / "tests/ort/cases", capture_output=True, text=True, check=False)
         if said.returncode != 0:
@@ -67,9 +67,9 @@ def compare(arguments, name, exporter):
     peer, random, worst = cpu_session(path), np.random.default_rng(arguments.seed), 0.0
     for _ in range(2):
         growing = Growing(peer, BATCH, encoded=encoded)
-        # A cache's own number of positions comes out as it goes in.
+        # A cache's own number of positions is passed through.
         scalars = {port.name: np.array(8, np.int64) for port in peer.get_inputs() if not port.shape}
-        if any(array.size for array in growing.past.values()):  # states of one size: what a text has left there is read, unlike rows of caches
+        if any(array.size for array in growing.past.values()):  # states of fixed size: unlike cache rows, a new text would read the old content
             session.reset()
 
         def inputs(_, tokens, done):
@@ -78,7 +78,7 @@ def compare(arguments, name, exporter):
             mask[1, :2] = "attention_mask" not in growing.ports
             return given | {"position_ids": np.maximum(mask.cumsum(1) - 1, 0)[:, done:done + tokens.shape[1]]}
 
-        def seen():  # what stands for padding sees nothing
+        def seen():  # padding sees nothing
             for step, (tokens, expected, got) in enumerate(walk(arguments, growing, session, random.integers(
                     0, exported_decoders.WORDS, (BATCH, arguments.prompt)), inputs)):
                 at = slice(0 if step else 2, None)

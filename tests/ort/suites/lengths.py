@@ -1,7 +1,7 @@
-"""Models that compute with the number of cached positions (cases/length_models.py): the same at every number of them, or refused.
+"""Models that compute with the number of cached positions (cases/length_models.py): the results are the same at every number, or the model is refused.
 
-A prompt, --steps tokens, and another text in the same session, over a cache of a fixed length. Anything but the same results or a refusal
-with a sentence is an error of Rondo's. Cases are given by the beginning of their names: 'mask: a branch', 'shapes:'.
+A prompt, --steps tokens and another text run in one session over a cache of a fixed length. Anything except equal results or a refusal
+with one sentence is an error of Rondo. Cases are selected by the beginning of their names: 'mask: a branch', 'shapes:'.
 """
 import numpy as np
 import onnx
@@ -30,7 +30,7 @@ def compare(arguments, name):
     folder = folder_for("lengths", name)
     path, plan = folder / "model.onnx", folder / "plan.rondo"
     onnx.save(length_models.ALL[name](), path)
-    peer = cpu_session(path)  # first, for what ONNX Runtime refuses
+    peer = cpu_session(path)  # made first, because ONNX Runtime refuses some models
     try:
         compile_decoder(arguments, path, plan)
         session, random = Session(arguments.binaries.parent / "lib", plan), np.random.default_rng(1)
@@ -55,7 +55,7 @@ def text(arguments, growing, session, random):
     apart, size = 0.0, 0.0
     for _, expected, got in walk(arguments, growing, session, random.integers(0, WORDS, (arguments.batch, arguments.prompt)), inputs):
         apart, size = max(apart, off(got["logits"], expected["logits"])), max(size, float(np.abs(expected["logits"]).max()))
-        if "shown" in expected:  # 0 behind the last real position
+        if "shown" in expected:  # 0 after the last real position
             shown = np.where(np.isfinite(expected["shown"]), expected["shown"], 0)
             shown = np.pad(shown, [(0, 0)] * (shown.ndim - 1) + [(0, arguments.length - shown.shape[-1])])
             apart = max(apart, off(np.where(np.isfinite(got["shown"]), got["shown"], 0), shown))

@@ -1,8 +1,8 @@
-"""Models of one operator each, spoilt at random: compiled (and, with --run, run), or refused with one sentence.
+"""Damages models of one operator at random. Each must compile (and, with --run, run), or be refused with one sentence.
 
-Models of cases/operator_cases/; spoilt are attributes of any numbers and types, shapes and types of inputs and weights, inputs left out or exchanged. `rondo compile`
-must refuse each with one sentence that names the node, or write a plan: a crash, a hang, or several lines is an error of Rondo's. With --run, plans are
-run, too (`rondo bench`, all integers 0): they must end, or be refused with one sentence. Most is found with the sanitizers' build: --binaries build/asan/bin.
+The models come from cases/operator_cases/. It changes attributes to any numbers and types, shapes and types of inputs and weights, and removes or swaps inputs.
+`rondo compile` must refuse each with one sentence that names the node, or write a plan. A crash, a hang or several lines are errors of Rondo. With --run,
+plans also run (`rondo bench`, all integers 0), and must end or be refused with one sentence. The sanitizers' build finds most: --binaries build/asan/bin.
 
   build/venv/bin/python tests/ort/run malformed GroupQueryAttention --draws 400 --seed 7
 """
@@ -88,7 +88,7 @@ def spoil_weight(draw, model):
     weight = model.graph.initializer[draw.whole(0, len(model.graph.initializer) - 1)]
     array = numpy_helper.to_array(weight)
     if array.dtype.kind not in "fiub":
-        weight.dims.append(2)  # more than there are bytes for
+        weight.dims.append(2)  # more elements than bytes
         return
     if draw.chance(0.3):
         kind = draw.pick(np.float32, np.float16, np.int32, np.int64, np.uint8, np.int8, np.bool_)
@@ -112,7 +112,7 @@ def spoilt(draw, model):
 
 
 def wrong_with(command):
-    """What rondo does that it must not do, and whether it succeeds."""
+    """Runs rondo. Returns its misbehaviour, if any, and whether it succeeds."""
     try:
         said = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=SECONDS,
                               errors="replace")
@@ -142,7 +142,7 @@ def compare(arguments, name):
         draw, path = operator_cases.Draw(arguments.seed, number, name), folder / "model.onnx"
         try:
             onnx.save(spoilt(draw, operator_cases.ALL[name](draw).model()), path)
-        except (ValueError, TypeError) as error:  # what the onnx package does not write
+        except (ValueError, TypeError) as error:  # the onnx package cannot write this model
             print(f"{name} {number}: {error}", file=sys.stderr)
             continue
         plan = path.with_suffix(".rondo")

@@ -1,7 +1,7 @@
-"""Optimum's merged decoders (cases/merged_models.py) by `rondo generate`: tokens that are not ONNX Runtime's.
+"""Counts tokens of `rondo generate` that differ from ONNX Runtime's, for Optimum's merged decoders (cases/merged_models.py).
 
-An If chooses between a text's first step and its others. Of those with an encoder, sources of --batch texts, each shorter than the one before; prompts are of
-one token there, else of --prompt.
+An If chooses between a text's first step and its later ones. Models with an encoder get sources of --batch texts, each shorter than the one before, and
+prompts of one token; the others get prompts of --prompt tokens.
 """
 import numpy as np
 import onnx

@@ -1,8 +1,8 @@
-"""Networks on Rondo's host driver and ONNX Runtime's CPU provider, timed run by run, in turns: ratios, and distances between outputs.
+"""Compares networks on Rondo's host driver and ONNX Runtime's CPU provider: ratios of times, and differences of outputs.
 
-Cases are files of models (tools/bench/export_networks.py and export_operators.py write some). Both run the same model on the same numbers on one machine, so that
-whatever else the machine does meets both. The median milliseconds of both, the median of the ratios of neighbouring runs, and the greatest difference of outputs over
-the greatest value. Times are of the processor (the thread's own, whoever shares the machine); --wall prints those of the wall.
+Cases are model files (tools/bench/export_networks.py and export_operators.py write some). Both run the same model on the same numbers, and runs take turns, so that
+the machine's other load meets both. The table has the median milliseconds of both, the median ratio of neighbouring runs, and the largest difference of outputs over
+the largest value. Times are CPU times of the thread, which other processes do not affect; --wall prints wall times.
 
   build/venv/bin/python tests/ort/run networks build/networks/*.onnx
 """
@@ -36,7 +36,7 @@ def cases(arguments):
 
 
 class Rondo:
-    """`timed_runs` of a build's binaries: a run, timed, for each word."""
+    """Wraps `timed_runs` of a build, which times runs on request."""
 
     def __init__(self, binaries, plan, threads, folder, inputs):
         files = []
@@ -49,7 +49,7 @@ class Rondo:
         self.program = Program(binaries / "timed_runs", plan, "-", threads, self.output, *files)
 
     def run(self):
-        """Milliseconds of the processor, and of the wall."""
+        """Returns milliseconds of CPU time and of wall time."""
         return [x * 1e-6 for x in self.program.ask("run 1", 2)]
 
     def result(self, name):

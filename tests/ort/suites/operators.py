@@ -32,7 +32,7 @@ def cases(arguments):
 
 
 def run(case):
-    """ONNX Runtime's outputs, in the order of the model's; the operator as it is written, nothing in its place."""
+    """ONNX Runtime's outputs in the model's order, without optimisations that would replace the operator."""
     session = cpu_session(case.model().SerializeToString(), optimised=False)
     if not case.in_place:
         return session.run(None, case.inputs)
@@ -50,7 +50,7 @@ def run(case):
 
 
 def write_case(folder, case):
-    """Model and data set; the outputs are ONNX Runtime's. The reason, if it refuses."""
+    """Writes a model and a data set with ONNX Runtime's outputs. Returns the reason if it refuses the model."""
     try:
         outputs = run(case.oracle or case)
     except Exception as error:  # pylint: disable=broad-except

@@ -18,7 +18,7 @@ from walk import compile_decoder
 TAKES = ("steps", "prompt", "batch", "length")
 HEADS = ("apart at most, of the greatest",)
 TOLERANCE = 1e-4
-# What dims that exporters give names are here.
+# Sizes for the exporters' named dims.
 DIMS = {"batch_size": 2, "sequence_length": 9, "text_batch_size": 2, "image_batch_size": 2, "num_channels": 3, "encoder_sequence_length": 9,
         "point_batch_size": 2, "nb_points_per_image": 3, "feature_size": 8,
         "height": 64, "width": 64, "num_samples": 400, "audio_sequence_length": 400}
@@ -29,7 +29,7 @@ def cases(arguments):
 
 
 def exported(name):
-    """optimum-cli's export of the model of this name: its folder."""
+    """Exports the model of this name with optimum-cli. Returns the folder."""
     folder = ROOT / "build/optimum" / name.replace(" ", "_")
     of = ((m.DECODERS[name], "text-generation-with-past") if name in m.DECODERS else (m.PAIRS[name], m.task_of(name)) if name in m.PAIRS
           else m.ENCODERS[name][::-1])
@@ -40,14 +40,14 @@ def exported(name):
 
 
 def inputs_of(path):
-    """Ports that are no initializers, with names or sizes of their dims."""
+    """The ports that are no initializers, with the names or sizes of their dims."""
     graph = onnx.load(path, load_external_data=False).graph
     made = {i.name for i in graph.initializer}
     return [(port, [d.dim_param or d.dim_value for d in port.type.tensor_type.shape.dim]) for port in graph.input if port.name not in made]
 
 
 def example(port, shape, random):
-    """What goes into an input of this name."""
+    """Values for an input of this name."""
     kind = port.type.tensor_type.elem_type
     if "mask" in port.name and "bool_masked_pos" != port.name:
         mask = np.ones(shape, np.int64)
@@ -66,7 +66,7 @@ def example(port, shape, random):
 
 
 def outputs_apart(arguments, path, peer_path, sizes, optimised=True):
-    """How far outputs are apart at most, of the greatest of each."""
+    """The largest difference of outputs, relative to the largest value of each."""
     ports, random, words = inputs_of(path), np.random.default_rng(arguments.seed), {}
     for port, dims in ports:
         for d in dims:
@@ -75,7 +75,7 @@ def outputs_apart(arguments, path, peer_path, sizes, optimised=True):
                 if words[d] is None:
                     raise RuntimeError(f"no size is known of {d!r} of input {port.name!r}")
     plan, peer, worst = path.with_suffix(".rondo"), cpu_session(peer_path, 1, WHOLE, optimised), 0.0
-    wide = {port.name for port in peer.get_inputs() if port.type == "tensor(float)"}  # in the types that the peer's own have
+    wide = {port.name for port in peer.get_inputs() if port.type == "tensor(float)"}  # with the peer's types
     session = None
     for _ in range(2):
         given = {port.name: example(port, [words.get(d, d) for d in dims], random) for port, dims in ports}
@@ -112,7 +112,7 @@ def decoder_apart(arguments, path, peer, optimised=True):
 
 
 def source(encoder, random):
-    """What a pair's encoder reads: two texts, the first shorter, or numbers."""
+    """The input of a pair's encoder: two texts, the first shorter, or numbers."""
     sizes = DIMS | {"encoder_sequence_length": 9, "height": 32, "width": 32}
     given = {port.name: example(port, [sizes.get(d, d) for d in dims], random) for port, dims in inputs_of(encoder)}
     if "input_ids" in given and "attention_mask" in given:
@@ -123,7 +123,7 @@ def source(encoder, random):
 
 
 def greedy(folder, given, start, steps):
-    """ONNX Runtime's tokens, by decoder_model and decoder_with_past_model; and how long what the encoder gives is."""
+    """Returns ONNX Runtime's tokens from decoder_model and decoder_with_past_model, and the length of the encoder's output."""
     encoder, session, rest = (cpu_session(folder / f"{name}.onnx") for name in ("encoder_model", "decoder_model", "decoder_with_past_model"))
     out, tokens = outputs_of(encoder, given), []
     arrays = {"encoder_hidden_states": out["last_hidden_state"], "encoder_attention_mask": given.get("attention_mask")}
@@ -139,7 +139,7 @@ def greedy(folder, given, start, steps):
 
 
 def pair(arguments, made, start, merged):
-    """How many tokens of `rondo generate` are not ONNX Runtime's."""
+    """The number of tokens from `rondo generate` that differ from ONNX Runtime's."""
     encoder, plan = made / "encoder_model.onnx", made / "plan.rondo"
     given = source(encoder, np.random.default_rng(arguments.seed))
     expected, encoded = greedy(made, given, start, arguments.steps)
@@ -153,7 +153,7 @@ def pair(arguments, made, start, merged):
             size = {"batch_size": 2, "decoder_sequence_length": 1}.get(d, encoded)
             sizes |= {f"first:{d}": size, f"decode:{d}": size}
     mask = given.get("attention_mask")
-    if mask is not None and mask.shape[1] != encoded:  # of what goes into the encoder, under the name of what comes out
+    if mask is not None and mask.shape[1] != encoded:  # the mask is for the encoder's input, but has the name of the output's mask
         sizes |= {f"{program}:encoder_attention_mask": "x".join(map(str, mask.shape)) for program in ("first", "decode")}
     rondo(arguments, "compile", *programs, "-o", plan, "--cache-length", arguments.length, *shapes(sizes), "--sample", "logits",
           *arguments.compile.split())

@@ -83,7 +83,7 @@ def bind(session, inputs):
 
 
 def time_peer(path, inputs, runs, graph):
-    """Microseconds a run, and the logits of the first."""
+    """Returns microseconds a run, and the first run's logits."""
     session = open_session(path, "CUDAExecutionProvider", graph)
     binding, kept = bind(session, inputs)
     session.run_with_iobinding(binding)
@@ -97,7 +97,7 @@ def time_peer(path, inputs, runs, graph):
         for _ in range(runs):
             session.run_with_iobinding(binding, options)
         binding.synchronize_outputs()
-        kept["logits"].numpy()  # waits for all of it
+        kept["logits"].numpy()  # waits for all runs
         best = min(best, (time.perf_counter() - begin) / runs * 1e6)
     return best, logits
 
@@ -127,7 +127,7 @@ def compare(arguments, case):
     for graph, way in ((True, "graph"), (False, "launches")):
         try:
             peer, theirs = time_peer(path, inputs, arguments.runs, graph)
-        except Exception as error:  # noqa: BLE001 (whatever ONNX Runtime raises: the other way is tried)
+        except Exception as error:  # noqa: BLE001 (whatever ONNX Runtime raises, try the other way)
             print(f"ONNX Runtime, {way}: {str(error).splitlines()[0][:200]}", file=sys.stderr)
             continue
         return [f"{ours:.0f}", f"{peer:.0f}", way, f"{peer / ours:.2f}", error_of(logits, expected), error_of(theirs, expected)], None

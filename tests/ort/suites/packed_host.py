@@ -29,7 +29,7 @@ def declare(parser):
 
 
 def levels_of(arguments):
-    """What is compared: by ONNX Runtime's accuracy level (None: f32), what it is called."""
+    """{ONNX Runtime's accuracy level (None: f32): its name in the table}"""
     return {None: "ORT f32", 0: "ORT int8"} if arguments.int8 else {None: "ORT f32", 0: "ORT level 0", 4: "ORT level 4"}
 
 
@@ -41,7 +41,7 @@ def cases(arguments):
 
 
 def packed(weight, block):
-    """Codes of 4 bits, two a byte, and scales, as MatMulNBits has them; and what they stand for."""
+    """Returns 4-bit codes, two a byte, and scales for MatMulNBits, and their values."""
     k, n = weight.shape
     blocks = weight.T.reshape(n, k // block, block)
     scale = np.abs(blocks).max(axis=2, keepdims=True) / 7
@@ -51,7 +51,7 @@ def packed(weight, block):
 
 
 def dequantised(weight, block):
-    """Bytes and scales as DequantizeLinear has them, by blocks along k (0: by column); and what they stand for."""
+    """Returns bytes and scales for DequantizeLinear, in blocks along k (0: by column), and their values."""
     k, n = weight.shape
     blocks = weight.reshape(-1, block or k, n)
     scale = np.abs(blocks).max(axis=1, keepdims=True) / 127
@@ -60,7 +60,7 @@ def dequantised(weight, block):
 
 
 def write(rows, block, level, int8, path):
-    """level None: in f32, of the same weights."""
+    """`level` None: in f32, with the same weights."""
     random, nodes, weights, x = np.random.default_rng(0), [], [], "x"
     for name, (k, n) in {"up": (HIDDEN, WIDE), "down": (WIDE, HIDDEN)}.items():
         weight = (random.standard_normal((k, n)) / k**0.5).astype(np.float32)
@@ -100,7 +100,7 @@ def compare(arguments, case):
     rows, block, folder = int(case.split()[0]), int(case.split()[-1]), ROOT / "build/packed_host"
     folder.mkdir(parents=True, exist_ok=True)
     levels, builds = levels_of(arguments), [arguments.binaries, *arguments.beside]
-    exact = None if arguments.int8 else 0  # ONNX Runtime rounds activations where weights have 8 bits
+    exact = None if arguments.int8 else 0  # with 8-bit weights ONNX Runtime rounds activations
     paths = {level: folder / f"{'int8' if arguments.int8 else 'int4'}_{rows}_{block}_{level}.onnx" for level in levels}
     for level, path in paths.items():
         write(rows, block, level, arguments.int8, path)

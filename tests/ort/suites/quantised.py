@@ -25,7 +25,7 @@ def declare(parser):
 
 
 def columns(arguments):
-    """The models; a row is what a tool makes of them."""
+    """Columns are models; rows are tools."""
     return arguments.cases or MODELS
 
 
@@ -34,7 +34,7 @@ def cases(arguments):
 
 
 def feeds_of(path, sizes):
-    """Three inputs to calibrate with."""
+    """Three inputs for calibration."""
     known = {"past_sequence_length": 5, "past_sequence_length + sequence_length": 5 + DIMS["sequence_length"]} | DIMS | sizes
 
     def feeds():

@@ -25,7 +25,7 @@ ALL = decoder_models.ALL | {f"{name}, masks of {least:g}": lambda f=f, least=lea
                             (("optimum", decoder_models.optimum), ("opt", decoder_models.opt), ("neox", decoder_models.neox))}
 MODELS = ["optimum", "optimum, masks of -30", "gpt2", "opt", "opt, masks of -30", "neox", "neox, masks of -10000", "gpt2, MultiHeadAttention",
           "gpt2, Attention", "Attention of opset 23", "whisper"]
-TOLERANCE = 0.1  # a few steps of 8 bits, through two layers of random weights
+TOLERANCE = 0.1  # a few 8-bit steps through two layers of random weights
 
 
 def declare(parser):
@@ -34,7 +34,7 @@ def declare(parser):
 
 
 def columns(arguments):
-    """The models; a row is a form."""
+    """Columns are models; rows are forms."""
     logging.disable(logging.WARNING)
     ort.set_default_logger_severity(3)
     unknown = [name for name in arguments.cases if name not in ALL]
@@ -48,7 +48,7 @@ def cases(arguments):
 
 
 def feeds_of(model):
-    """Inputs to calibrate with: prompts and steps, with few and many cached positions."""
+    """Inputs for calibration: prompts and steps, with few and many cached positions."""
     ports = [(p.name, [d.dim_param or d.dim_value for d in p.type.tensor_type.shape.dim]) for p in model.graph.input]
 
     def feed(past, rows, random):
@@ -97,7 +97,7 @@ def compare(arguments, kind, name):
         for tokens, expected, got in walk(arguments, growing, session, random.integers(0, decoder_models.WORDS, (arguments.batch, arguments.prompt)),
                                           inputs):
             expected, size = expected["logits"], max(size, float(np.nanmax(np.abs(expected["logits"]))))
-            seen = np.ones_like(expected, bool)  # of what is padding, no position is attended to
+            seen = np.ones_like(expected, bool)  # padding attends to no position
             seen[0, :0 if runs else arguments.pads] = False
             apart.append(off(np.where(seen, got["logits"], 0), np.where(seen, expected, 0)))
             runs.append((tokens, got["logits"]))

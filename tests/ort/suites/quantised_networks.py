@@ -36,7 +36,7 @@ def declare(parser):
 
 
 def cases(arguments):
-    """Files, and what folders hold; f32 models are what others are compared with."""
+    """The given files and the contents of folders. f32 models are the reference for the others."""
     global HEADS
     HEADS = ["Rondo f32, ms", "Rondo, ms"] + ["ORT f32, ms", "ORT, ms"] * arguments.ort + [
         "Rondo over its f32", "weights over file", "from ORT, ‰", "ORT from itself, ‰", "ORT from f32, ‰"] + ["before"] * len(arguments.before)

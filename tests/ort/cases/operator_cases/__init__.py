@@ -1,4 +1,4 @@
-"""Models of one operator each, drawn at random. ALL: by name, a function that makes a Case of a Draw."""
+"""Randomly drawn models of one operator each. ALL is {name: a function that makes a Case from a Draw}."""
 from .attention import CASES as ATTENTION
 from .blockwise import CASES as BLOCKWISE
 from .contrib import CASES as CONTRIB

@@ -1,4 +1,4 @@
-"""Attention as language models and encoders are exported with it."""
+"""Attention in the forms that exported language models and encoders have."""
 import copy
 
 import numpy as np
@@ -14,11 +14,11 @@ def angles(positions, half):
 
 
 def lengths_of(draw, batch, rows, capacity):
-    """How many positions each entry has before and after a run of `rows`."""
+    """The number of positions of each entry before and after a run of `rows`."""
     if batch == 1 or rows == 1:
         after = draw.whole(rows, capacity, (batch,))
         return after - rows, after
-    return np.zeros(batch, np.int64), draw.whole(1, rows, (batch,))  # several rows of several entries: the first
+    return np.zeros(batch, np.int64), draw.whole(1, rows, (batch,))  # with several rows of several entries, nothing is cached yet
 
 
 def cache(draw, shape, dtype, bits):
@@ -90,7 +90,7 @@ def group_query_attention(draw):
     held = np.arange(positions)[None] < after[:, None]
     for name in ("present_key", "present_value"):
         case.as_float(name, held[:, None, :, None])
-    if scores is not None:  # those of rows that are no text, and behind the present positions, are unspecified
+    if scores is not None:  # scores of padding rows, and after the present positions, are unspecified
         case.node("Slice", ["scores", case.constant("from", np.array([0])), case.constant("to", np.array([total])),
                             case.constant("along", np.array([3]))], ["present_scores"])
         case.as_float("present_scores", real[:, None, :, None])
@@ -100,7 +100,7 @@ def group_query_attention(draw):
 
 
 def grouped_chunks(draw):
-    """Chunks of a prompt that are padded to one length (query_seqlens), of texts of any lengths; and what sees all keys."""
+    """Chunks of prompts padded to one length (query_seqlens), for texts of any lengths; and queries that see all keys."""
     case = Case(tolerance=(1e-3, 3e-5))
     batch, rows, groups, size = draw.whole(1, 4), draw.pick(1, 3, 9, 66), draw.pick(1, 2, 3, 5, 7), draw.pick(16, 48, 80, 128)
     heads, causal = groups * draw.pick(1, 2, 3, 5), draw.chance(0.8)
@@ -133,7 +133,7 @@ def grouped_chunks(draw):
 
 
 def normalised_before(case, parts, norms, size):
-    """The same without the norms of queries and keys, which ONNX Runtime has for GPUs only: done to the inputs."""
+    """The same without the norms of queries and keys, which ONNX Runtime has only on GPUs; they are applied to the inputs instead."""
     def norm(x, weight):
         heads = x.astype(np.float32).reshape(*x.shape[:2], -1, size)
         heads = heads / np.sqrt((heads * heads).mean(-1, keepdims=True) + 1e-6) * weight.astype(np.float32)
@@ -207,7 +207,7 @@ def multi_head_attention(draw):
               mask_filter_value=draw.pick(None, -50000.0))
     for name in filter(None, outputs):
         case.output(name)
-    if form.startswith("packed"):  # which ONNX Runtime has for GPUs only
+    if form.startswith("packed"):  # ONNX Runtime has packed forms only on GPUs
         case.oracle = copy.deepcopy(case)
         case.oracle.inputs.update(zip(("query", "key", "value"), flat))
         case.oracle.nodes[0].input[:3] = ["query", "key", "value"]
@@ -243,7 +243,7 @@ def attention(draw):
 
 
 def turned_before(case, turned, heads, widths, before):
-    """The same by a product, RotaryEmbedding and MultiHeadAttention: ONNX Runtime has do_rotary for GPUs only."""
+    """The same by a matmul, RotaryEmbedding and MultiHeadAttention, because ONNX Runtime has do_rotary only on GPUs."""
     oracle = copy.deepcopy(case)
     node = oracle.nodes.pop()
     given = dict(zip(("input", "weights", "bias", "mask", "past", "scores"), node.input))
@@ -360,7 +360,7 @@ def sparse_attention(draw):
     capacity = draw.pick(blocks * block, blocks * block - draw.whole(0, block - 1))
     prompt = draw.chance(0.4)
     rows = draw.whole(2, min(capacity, 40)) if prompt and capacity > 1 else 1
-    # ONNX Runtime reads scores that nobody wrote where an entry is shorter than another: all are of one length.
+    # ONNX Runtime reads unwritten scores if entries differ in length, so all have the same length.
     total = rows if prompt else draw.whole(1, capacity)
     after = np.full(batch, total)
     mask = np.tril(draw.whole(0, 1, (layouts, blocks, blocks)))

@@ -7,7 +7,7 @@ from .case import MICROSOFT, Case
 
 
 def pack(numbers, bits):
-    """[..., n] of small numbers as [..., ceil(n * bits / 8)] bytes, the first in the lowest bits."""
+    """Packs small numbers [..., n] into [..., ceil(n * bits / 8)] bytes, the first in the lowest bits."""
     each = 8 // bits
     short = -numbers.shape[-1] % each
     wide = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, short)]).astype(np.uint32)
@@ -22,7 +22,7 @@ def matmul_nbits(draw):
     k, n = draw.pick(1, 16, 33, 40, 64, 100, 128, 129, 256), draw.pick(draw.whole(1, 40), 130)
     rows = draw.pick((1,), (3,), (70,), (1, 1), (2, 5), (2, 1, 3))
     level = draw.pick(None, 0, 1, 2, 3, 4)
-    if level == 4:  # ONNX Runtime rounds activations to 8 bits, in blocks: of numbers up to 4, by weights up to 0.1 * 2^bits
+    if level == 4:  # ONNX Runtime rounds activations to 8 bits in blocks; numbers are up to 4, weights up to 0.1 * 2^bits
         case.tolerance = (5e-2, 4 * 4 / 254 * k ** 0.5 * 0.05 * 2 ** bits)
     blocks = -(-k // block)
     a = case.input("A", draw.floats(*rows, k, dtype=dtype))
@@ -38,7 +38,7 @@ def matmul_nbits(draw):
     else:
         names.append("")
     groups = draw.random.permutation(np.arange(k) // block).astype(np.int32)
-    # With both, ONNX Runtime's CPU provider takes the middle of the numbers for every zero point.
+    # With g_idx and zero points, ONNX Runtime's CPU provider takes the middle of the range for every zero point.
     names.append(case.constant("g_idx", groups) if zero is None and bits != 2 and draw.chance(0.7) else "")
     names += [case.constant("bias", draw.floats(n, dtype=dtype) if draw.chance(0.4) else None)]
     case.node("MatMulNBits", names, ["Y"], MICROSOFT, bits=bits, block_size=block, N=n, K=k,
@@ -54,7 +54,7 @@ def narrow(case, name, numbers, data_type):
 
 
 def index_into(draw, size):
-    """From the end, too, and now and then one that is out of range, which gives zeros."""
+    """Indices, also negative ones, and sometimes one out of range, which gives zeros."""
     index = draw.whole(-size, size - 1, draw.pick((3,), (2, 2), (1,), ()), draw.pick(np.int32, np.int64))
     return np.where(draw.random.random(np.shape(index)) < 0.1, draw.pick(size, -size - 1), index).astype(np.asarray(index).dtype)
 
@@ -65,7 +65,7 @@ FLOATS = {TensorProto.FLOAT8E4M3FN: ml_dtypes.float8_e4m3fn, TensorProto.FLOAT8E
 
 
 def gather_floats(draw, case, dtype, gather, quantize, shape):
-    """A table of FP8 or FP4: perhaps one block along its axis, and one scale for all along others."""
+    """A table of FP8 or FP4, perhaps with a single block along its axis and one scale for all other axes."""
     case.opset = 23
     data_type, block = draw.pick(*FLOATS), draw.pick(0, 16, 32)
     blocks = [draw.pick(1, n) for n in shape]

@@ -1,4 +1,4 @@
-"""Shared by the modules of this folder: the parts that make their models."""
+"""Shared by the modules of this folder: builders of models and random numbers."""
 import zlib
 
 import numpy as np
@@ -8,7 +8,7 @@ MICROSOFT = "com.microsoft"
 
 
 def has_dot_products():
-    """Whether this machine multiplies and adds up four bytes at once (VNNI, or Arm's)."""
+    """Whether this machine has dot products of four bytes (VNNI, or Arm's)."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             return any(name in line.split() for line in lines for name in ("avx512_vnni", "avx_vnni", "asimddp"))
@@ -17,7 +17,7 @@ def has_dot_products():
 
 
 class Draw:
-    """Numbers that depend on a seed, the number of the case and the operator alone."""
+    """Random numbers that depend only on a seed, the case's number and the operator."""
 
     def __init__(self, seed, number, name):
         self.random = np.random.default_rng([seed, number, zlib.crc32(name.encode())])
@@ -29,7 +29,7 @@ class Draw:
         return bool(self.random.random() < probability)
 
     def whole(self, low, high, shape=None, dtype=np.int64):
-        """low <= x <= high."""
+        """A random integer from low to high, inclusive."""
         x = self.random.integers(low, high + 1, shape)
         return int(x) if shape is None else x.astype(dtype)
 
@@ -46,11 +46,11 @@ class Case:
     def __init__(self, opset=21, tolerance=(1e-3, 1e-5)):
         self.opset, self.tolerance = opset, tolerance
         self.nodes, self.constants, self.inputs, self.outputs = [], [], {}, {}
-        self.in_place = {}  # outputs by name, each with the input whose memory ONNX Runtime must have it in
-        self.oracle = None  # a Case that ONNX Runtime computes instead, where it lacks a form of the operator
+        self.in_place = {}  # {output: the input in whose memory ONNX Runtime must compute it}
+        self.oracle = None  # a Case that ONNX Runtime computes instead if it lacks a form of the operator
 
     def input(self, name, array):
-        """An input of the model; "" for None."""
+        """Adds an input of the model; "" for None."""
         if array is None:
             return ""
         self.inputs[name] = array
@@ -63,7 +63,7 @@ class Case:
         return name
 
     def either(self, draw, name, array):
-        """As an input or as a constant."""
+        """Adds an input or a constant."""
         return self.input(name, array) if draw.chance() else self.constant(name, array)
 
     def node(self, op, inputs, outputs, domain="", **attributes):
@@ -78,7 +78,7 @@ class Case:
         self.outputs[name] = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
     def as_float(self, name, mask=None):
-        """An output that is compared as f32, and only where `mask` is 1."""
+        """Adds an output that is compared as f32, and only where `mask` is 1."""
         last = self.node("Cast", [name], [name + "_f32"], to=TensorProto.FLOAT)
         if mask is not None:
             last = self.node("Mul", [last, self.constant(name + "_counts", mask.astype(np.float32))],
@@ -86,7 +86,7 @@ class Case:
         self.output(last)
 
     def kind(self):
-        """What tells this case from others beside its numbers."""
+        """Identifies the case's kind: all but its numbers."""
         return tuple((node.op_type, tuple(bool(i) for i in node.input),
                       tuple((a.name, str(helper.get_attribute_value(a))) for a in node.attribute))
                      for node in self.nodes)
@@ -101,8 +101,8 @@ class Case:
 
 
 def windowed(case, window, rows, past, along):
-    """A Case of one operator with state_window as ONNX Runtime's CPU provider can compute it: the operator without it on every
-    beginning of the rows that a slot is about. `past` is the input with the states, `along` the axis of rows of each other input."""
+    """An equivalent of an operator with state_window for ONNX Runtime's CPU provider: the operator without it, on the beginning of the
+    rows for each slot. `past`: the input with the states. `along`: the axis of rows of each other input."""
     node = case.nodes[0]
     plain = Case(case.opset, case.tolerance)
     plain.constants = list(case.constants)

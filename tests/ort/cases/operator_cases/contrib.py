@@ -1,5 +1,5 @@
-"""Operators of com.microsoft, few of which ONNX Runtime's CPU provider has. The expected values come from the formulas of
-their schemas, in numpy, or from an equivalent model that it can run."""
+"""Operators of com.microsoft, most of which ONNX Runtime's CPU provider lacks. Expected values come from the schemas' formulas in
+numpy, or from an equivalent model that it can run."""
 import copy
 import math
 
@@ -15,7 +15,7 @@ def sigmoid(x):
 
 
 def expected(case, **outputs):
-    """The case, of which outputs are given: each compared as f32."""
+    """The case with its given outputs; each is compared as f32."""
     case.oracle = Case(tolerance=case.tolerance)
     for name, array in outputs.items():
         case.as_float(name)
@@ -112,7 +112,7 @@ def turned(draw):
 
 
 def bucket_of(apart, both, buckets, most):
-    """transformers' T5Attention._relative_position_bucket, of numbers; apart: the key's place less the query's."""
+    """transformers' T5Attention._relative_position_bucket for numbers. `apart`: the key's position minus the query's."""
     first = 0
     if both:
         buckets //= 2
@@ -218,8 +218,8 @@ def rows_of_texts(draw):
 
 
 def shared_buffers(draw):
-    """Past and present in one buffer: Attention, DecoderMaskedSelfAttention, MultiHeadAttention and
-    DecoderMaskedMultiHeadAttention, whose oracles have a past of its own length."""
+    """Past and present in one buffer: Attention, DecoderMaskedSelfAttention, MultiHeadAttention and DecoderMaskedMultiHeadAttention.
+    Their oracles have a growing past."""
     kind = draw.pick("Attention", "DecoderMaskedSelfAttention", "MultiHeadAttention", "DecoderMaskedMultiHeadAttention")
     case = Case(tolerance=(1e-3, 2e-5))
     batch, heads, size = draw.whole(1, 3), draw.whole(1, 3), draw.pick(4, 8)

@@ -9,7 +9,7 @@ from .case import MICROSOFT, Case
 
 
 def routing(draw, quantised):
-    """Options, and whether fc1 holds both halves, or fc3 the other."""
+    """Draws options, and whether fc1 holds both halves or fc3 holds the other."""
     kind = draw.pick("relu", "gelu", "silu", "identity", "swiglu", "swiglu", "swiglu")
     fusion = draw.pick(1, 1 if quantised else 2) if kind == "swiglu" else 0
     options = {"k": draw.whole(1, 3), "activation_type": kind, "normalize_routing_weights": draw.pick(None, 0, 1)}
@@ -26,7 +26,7 @@ def experts(quantised):
         options, parts = routing(draw, quantised)
         bits, block = draw.pick(4, 8), draw.pick(0, 16, 32)
         if quantised and bits == 8 and block:
-            block = 0  # which ONNX Runtime computes with activations of 8 bits
+            block = 0  # with blocks ONNX Runtime rounds activations to 8 bits
         shape = draw.pick((tokens, width), (1, tokens, width))
         names = [case.input("x", draw.floats(*shape)), case.input("router", draw.floats(tokens, count))]
         zeros = []
@@ -56,8 +56,8 @@ def experts(quantised):
 
 
 def in_bytes(case):
-    """The same numbers in 8 bits. With zero points of whole columns of 4 bits, ONNX Runtime rounds weights to 4 bits once
-    more, in blocks: results are up to 0.15 from what those weights give in f64, where Rondo's are within 1e-6."""
+    """The same numbers in 8 bits. For 4 bits with zero points for whole columns, ONNX Runtime rounds weights to 4 bits again, in blocks.
+    Its results are up to 0.15 off those in f64 with these weights; Rondo's are within 1e-6."""
     oracle = copy.deepcopy(case)
     node = oracle.nodes[0]
     node.input.extend([""] * (13 - len(node.input)))
@@ -77,7 +77,7 @@ def in_bytes(case):
 
 
 def interleaved(case):
-    """The same with gates and lines of fc1 in turns: the only form that ONNX Runtime has for CPUs."""
+    """The same with interleaved gate and linear rows of fc1, the only form that ONNX Runtime has on CPUs."""
     oracle = copy.deepcopy(case)
     for constant in oracle.constants:
         if constant.name.startswith("fc1"):
@@ -91,7 +91,7 @@ def interleaved(case):
 
 
 def routed(draw, case, tokens, count, chosen):
-    """Tokens, and which experts each goes to with what share: [tokens, chosen] both."""
+    """Tokens, and for each its experts and their shares: both [tokens, chosen]."""
     width = draw.pick(8, 16, 32)
     x = case.input("x", draw.floats(tokens, width))
     case.constant("chosen", np.array([chosen]))
@@ -105,7 +105,7 @@ def ints(case, name, *values):
 
 
 def tokens_of_experts(draw):
-    """As PyTorch's exporters write a loop over experts: each finds its tokens and adds its results to theirs."""
+    """As PyTorch's exporters write a loop over experts: each expert finds its tokens and adds its results to theirs."""
     case = Case(tolerance=(1e-3, 1e-4))
     tokens, count = draw.whole(1, 7), draw.whole(2, 5)
     x, width = routed(draw, case, tokens, count, draw.whole(1, min(count, 3)))
@@ -140,7 +140,7 @@ def tokens_of_experts(draw):
 
 
 def experts_in_groups(draw):
-    """As transformers' exporter writes grouped matmuls: rows sorted by expert, a range of them for each."""
+    """As transformers' exporter writes grouped matmuls: rows are sorted by expert, and each expert has a range."""
     case = Case(tolerance=(1e-3, 1e-4))
     tokens, count = draw.whole(1, 7), draw.whole(2, 5)
     chosen = draw.whole(1, min(count, 3))

@@ -1,4 +1,4 @@
-"""Operators with others put on."""
+"""Operators that contain others."""
 import copy
 
 import numpy as np
@@ -61,7 +61,7 @@ def fused_matmul(draw):
 
 
 def fused_matmul_activation(draw):
-    """Which ONNX Runtime has for DirectML only: FusedMatMul and Relu."""
+    """An operator that ONNX Runtime has only for DirectML, compared with FusedMatMul and Relu."""
     case = fused_matmul(draw)
     case.oracle = copy.deepcopy(case)
     case.oracle.nodes[0].output[0] = case.oracle.nodes[0].name = "before"
@@ -110,7 +110,7 @@ def causal_conv(draw):
     case = Case(tolerance=(1e-3, 1e-4))
     batch, channels, rows, taps, dilation = draw.whole(1, 3), draw.whole(1, 6), draw.whole(1, 7), draw.whole(2, 4), draw.pick(1, 1, 2)
     last = draw.pick(0, 0, 1)
-    # With channels_last they may lie along several axes.
+    # With channels_last, channels may lie along several axes.
     axes = draw.pick((), (2,), (1, 3)) if last else ()
     channels *= int(np.prod(axes, dtype=np.int64))
     turn = (lambda x: x.swapaxes(-1, -2).reshape(*x.shape[:-2], x.shape[-1], *axes, -1).copy()) if last else (lambda x: x)
@@ -129,7 +129,7 @@ def causal_conv(draw):
 
 
 def branches(draw):
-    """Several residual streams: their norms, and what mixes them before and behind a block."""
+    """Several residual streams: their norms, and how they are mixed before and after a block."""
     dtype = draw.pick(np.float32, np.float32, np.float16)
     case = Case(tolerance=(1e-3, 1e-5) if dtype == np.float32 else (1e-2, 1e-2))
     lead, count, width = draw.pick((3,), (2, 3), (1, 1)), draw.whole(1, 4), draw.pick(1, 5, 16)
@@ -175,7 +175,7 @@ def gates(draw):
 
 
 def swiglu(draw):
-    """The operator of com.microsoft, which ONNX Runtime has for GPUs only: written out."""
+    """The operator of com.microsoft that ONNX Runtime has only on GPUs, written with basic operators."""
     case = Case(tolerance=(1e-3, 1e-5))
     shape, alpha, beta, limit = draw.pick((3, 8), (2, 3, 6)), draw.pick(1.0, 1.702), draw.pick(0.0, 1.0), draw.pick(0.0, 0.7)
     gate, up = draw.floats(*shape), draw.floats(*shape)

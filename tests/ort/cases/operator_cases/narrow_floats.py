@@ -11,7 +11,7 @@ FP4, E4M3, E8M0 = ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e4m3fn, ml_dtypes.fl
 
 
 def cast_to_powers(draw):
-    """Next to powers of two, and far from them; negative numbers and 0 where ONNX Runtime says what becomes of them."""
+    """Numbers close to powers of two, and far from them; also negative numbers and 0 if ONNX Runtime defines their result."""
     case = Case(24, (0, 0))
     powers = np.ldexp(np.float32(1), draw.whole(-126, 127, (64,), np.int32))
     x = np.nextafter(powers, np.where(draw.whole(0, 1, (64,)) == 1, np.float32(np.inf), np.float32(0)))
@@ -23,7 +23,7 @@ def cast_to_powers(draw):
 
 
 def powers_as_scales(draw):
-    """ONNX Runtime has no kernel for them: it has the same scales in f32."""
+    """ONNX Runtime has no kernel for E8M0 scales, so it gets the same scales in f32."""
     case = Case(24, (1e-5, 1e-3))
     rows, columns = draw.whole(1, 48), 32 * draw.whole(1, 4)
     scales = np.ldexp(np.float32(1), draw.whole(-6, 3, (rows, columns // 32), np.int32))
@@ -56,13 +56,13 @@ def floats_of(draw, shape, dtype):
 
 
 def packed(codes):
-    """Two of FP4 in a byte, the first in its low bits."""
+    """Packs two FP4 numbers in a byte, the first in the low bits."""
     codes = codes.view(np.uint8)
     return codes[..., 0::2] | codes[..., 1::2] << 4
 
 
 def experts(draw):
-    """Of FP4, NVFP4 and FP8, against MoE of the same numbers: ONNX Runtime has them on GPUs alone."""
+    """Experts in FP4, NVFP4 and FP8, compared with MoE with the same numbers, because ONNX Runtime has them only on GPUs."""
     case, plain = Case(tolerance=(1e-3, 1e-4)), Case()
     kind, count, tokens = draw.pick("fp4", "nvfp4", "fp8"), draw.whole(2, 4), draw.whole(1, 6)
     width, inner = 32 * draw.whole(1, 3), 32 * draw.whole(1, 3)
@@ -89,7 +89,7 @@ def experts(draw):
             numbers = numbers * one_each[:, None, None] * (1 if of_blocks else 0.1)
             one_each = one_each * np.float32(1 if of_blocks else 0.1)
         laid = codes if kind == "fp8" else packed(codes if by_rows else codes.swapaxes(1, 2).copy())
-        if by_rows:  # whose dims are those of the other order
+        if by_rows:  # the dims keep the other order
             laid = laid.reshape(count, columns, rows // 2)
         bias = draw.floats(count, rows) if draw.chance() else None
         names += [case.constant(layer, laid), case.constant(layer + "_scales", scales if of_blocks else None),
@@ -107,7 +107,7 @@ def experts(draw):
 
 
 def products(draw):
-    """MatMulBlockQuantizedFp4Weight and ...Fp8Weight against MatMul: of f16, as the operators are."""
+    """MatMulBlockQuantizedFp4Weight and ...Fp8Weight compared with MatMul, in f16 like the operators."""
     case, plain = Case(tolerance=(1e-2, 2e-2)), Case()
     fp4, n, k = draw.chance(), draw.whole(1, 80), 2 * draw.whole(1, 80)
     block = draw.pick(16, 32, 64)

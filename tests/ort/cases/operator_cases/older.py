@@ -49,7 +49,7 @@ def broadcasting(name):
 
 
 def attributes_then():
-    """What has become an input."""
+    """Values that were attributes and became inputs."""
     b = Both("Clip", 7)
     x, image = b.of(b.draw.floats(2, 3, 4, scale=3)), b.of(b.draw.floats(1, 2, 3, 4))
     known = b.now.known

@@ -1,5 +1,5 @@
-"""Several matmuls of one input, choices of experts and quantised embeddings. Operators that ONNX Runtime has for GPUs only are compared with
-an equivalent model."""
+"""Several matmuls of one input, choices of experts and quantised embeddings. Operators that ONNX Runtime has only on GPUs are compared
+with an equivalent model."""
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
@@ -97,7 +97,7 @@ def router_gate_up(draw):
 
 
 def group_router(draw):
-    """MoEGroupRouter; the oracle takes the best by TopK and puts them where they belong."""
+    """MoEGroupRouter; the oracle takes the best by TopK and scatters them to their places."""
     both = Both(tolerance=(1e-3, 1e-4))
     oracle, groups = both.oracle, draw.pick(1, 1, 2, 4)
     each = draw.whole(2, 6)
@@ -126,7 +126,7 @@ def group_router(draw):
         return both.case
 
     def chosen(values, rows, count, of, name):
-        """1 where a value is among the `count` greatest of its row."""
+        """1 where a value is among the `count` largest of its row."""
         oracle.node("TopK", [values, ints(name + "_k", count)], [name + "_values", name + "_places"], axis=-1)
         ones = oracle.constant(name + "_ones", np.ones((rows, count), np.float32))
         zeros = oracle.constant(name + "_zeros", np.zeros((rows, of), np.float32))
@@ -168,9 +168,9 @@ def quantised_embeddings(draw):
 
 
 def adapters(draw):
-    """MatMulNBitsQLoRA: adapters may be inputs, and may have no numbers."""
+    """MatMulNBitsQLoRA. Adapters may be inputs, and may be empty."""
     dtype = draw.pick(np.float32, np.float32, np.float16)
-    both = Both(tolerance=(1e-3, 1e-4) if dtype == np.float32 else (3e-2, 1))  # of sums of hundreds
+    both = Both(tolerance=(1e-3, 1e-4) if dtype == np.float32 else (3e-2, 1))  # sums have hundreds of terms
     n, k, rank = draw.whole(1, 40), draw.pick(32, 40, 64), draw.pick(3, 8, 16, 40)
     bits, block, lora_bits, lora_block = draw.pick(2, 4, 8), draw.pick(16, 32), draw.pick(4, 8), draw.pick(16, 32)
     x = both.input("X", draw.floats(*draw.pick((3,), (1, 1), (2, 3)), k, dtype=dtype))

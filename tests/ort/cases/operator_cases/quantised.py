@@ -11,15 +11,15 @@ def bytes_of(draw, dtype, *shape):
 
 
 def weights_of(draw, dtype, *shape):
-    """Where the machine has no dot products of bytes, ONNX Runtime limits sums of two products of signed weights to 16
-    bits: those drawn there are smaller."""
+    """Without dot products of bytes, ONNX Runtime saturates sums of two products of signed weights to 16 bits, so smaller weights are
+    drawn there."""
     if dtype == np.uint8 or has_dot_products():
         return bytes_of(draw, dtype, *shape)
     return draw.whole(-64, 63, shape, np.int8)
 
 
 def quantised(case, draw, name, dtype, *shape, optional=False):
-    """A tensor, its scale and its zero point, which may be left out."""
+    """A tensor, its scale and its zero point, which may be missing."""
     zero = None if optional and draw.chance(0.2) else bytes_of(draw, dtype)
     return [case.input(name, bytes_of(draw, dtype, *shape)), *scale_of(case, draw, name, zero)]
 
@@ -198,8 +198,8 @@ def dynamic_quantize_lstm(draw):
         scales += [case.constant(name + "_scale", draw.positive(*shape, low=0.002, high=0.004)),
                    case.constant(name + "_zero", np.full(shape, 120 if kind == np.uint8 else 0, kind))]
     lengths = np.r_[steps, draw.whole(1, steps, (batch - 1,))].astype(np.int32) if draw.chance(0.3) else None
-    # Many sums, and one may round to the other side; of states that are rounded, ONNX Runtime takes those of one step from
-    # each row's own end where it goes backward, Rondo those of one time.
+    # Among many sums one may round to the other side. Going backward, ONNX Runtime rounds states that are equally far from each
+    # row's own end together; Rondo rounds states of the same time together.
     apart = 2e-2 if lengths is not None and direction != "forward" and batch > 1 else 3e-3 if steps > 6 else 1e-4
     case.tolerance = (apart, apart)
     names += [case.constant("B", draw.floats(two, 8 * hidden) if draw.chance() else None), case.input("lengths", lengths),

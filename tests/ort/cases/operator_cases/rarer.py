@@ -1,4 +1,4 @@
-"""Operators that few models have, for attribute_cases.py: the values are the reference evaluator's or ONNX Runtime's."""
+"""Operators that few models have, for attribute_cases.py. The values come from the reference evaluator or ONNX Runtime."""
 import numpy as np
 from onnx import TensorProto, helper
 
@@ -98,7 +98,7 @@ def ngrams():
 
 
 def training():
-    """What modes of training compute without chance."""
+    """Training modes whose results do not depend on chance."""
     n = Nodes("BatchNormalization", 15)
     x, scale, bias, mean, variance = n.floats(4, 3, 5), n.floats(3), n.floats(3), n.floats(3), n.positive(3)
     n.node(x, scale, bias, mean, variance, outputs=3, training_mode=1, momentum=0.7)

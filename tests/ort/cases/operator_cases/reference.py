@@ -11,7 +11,7 @@ LATEST = 28
 
 
 class Nodes:
-    """A Case whose nodes read shared inputs, and give one or more outputs each."""
+    """A Case whose nodes read shared inputs and have one or more outputs each."""
 
     def __init__(self, name, opset=21):
         self.case, self.draw = Case(opset), Draw(1, 0, name)
@@ -122,7 +122,7 @@ def max_pool_indices():
 
 
 def refused(name, opset, because, shapes, domain="", **attributes):
-    """What Rondo refuses, with the sentence's part that says so."""
+    """Models that Rondo refuses, with a part of the error."""
     def make():
         n = Nodes(name, opset)
         n.case.refused = because
@@ -217,7 +217,7 @@ def recurrent(name, gates, batch_first=False):
         rows = n.floats(batch, steps, size)
         start = n.floats(1, batch, hidden)
         names = {"LSTM": ["HardSigmoid", "Elu", "Softsign"], "GRU": ["HardSigmoid", "LeakyRelu"], "RNN": ["Affine"]}[name]
-        if batch_first:  # which ONNX Runtime does not know
+        if batch_first:  # ONNX Runtime does not know this layout
             n.node(rows, *w, outputs=outputs, hidden_size=hidden, layout=1)
             return n.case
         n.node(x, *w, "", start, outputs=outputs, hidden_size=hidden, clip=0.3)
@@ -244,7 +244,7 @@ def scan():
     body = graph([helper.make_node("Add", ["s", "a"], ["t"]), helper.make_node("Mul", ["t", "b"], ["u"]), helper.make_node("Identity", ["t"], ["s2"])],
                  [("s", f, [3]), ("a", f, [3]), ("b", f, [3])], [("s2", f, [3]), ("t", f, [3]), ("u", f, [3])])
     start = n.floats(3)
-    # Written out, and as a loop.
+    # Unrolled, and as a loop.
     for rounds in (2, 3, 5, 20):
         a, b, turned = n.floats(rounds, 3), n.floats(rounds, 3), n.floats(3, rounds)
         n.node(start, a, b, outputs=3, body=body, num_scan_inputs=2, scan_output_directions=[1, 0])
@@ -434,7 +434,7 @@ def gathers():
 
 
 def data_sized():
-    """Of dimensions whose length only a run knows."""
+    """Dimensions whose length is known only at run time."""
     n = Nodes("NonZero")
     x, mask = n.floats(4, 6), n.of(np.array([True, False, True, True]))
     found = n.node(mask, show=False)

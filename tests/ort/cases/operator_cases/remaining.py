@@ -8,7 +8,7 @@ from .reference import Nodes, refused
 
 
 def channels_last(name, plain, weights, *attributes):
-    """An operator whose channels are last, and the one whose channels are second between transposes."""
+    """An operator with channels last, and the one with channels second between transposes."""
     def make():
         n, o = Nodes(name), Nodes(name)
         for each in attributes:
@@ -99,7 +99,7 @@ def of_state(attribute, value):
 
 
 def bits_of_experts():
-    """Bits of each layer are those of the node, said otherwise."""
+    """The same bits given for each layer instead of for the node."""
     n, o = Nodes("QMoE"), Nodes("QMoE")
     for nodes, bits in ((n, {"fc1_expert_weight_bits": 8, "fc2_expert_weight_bits": 8}), (o, {"expert_weight_bits": 8})):
         x, router = nodes.floats(3, 32), nodes.floats(3, 2)
@@ -111,7 +111,7 @@ def bits_of_experts():
 
 
 def normalised_heads():
-    """GroupQueryAttention that normalises queries and keys by itself, and after SimplifiedLayerNormalization of each."""
+    """GroupQueryAttention that normalises queries and keys itself, compared with it after a SimplifiedLayerNormalization of each."""
     n, o = Nodes("GroupQueryAttention"), Nodes("GroupQueryAttention")
     for epsilons in ({"qk_norm_epsilon": 0.2}, {"q_norm_epsilon": 0.3, "k_norm_epsilon": 0.1}):
         for nodes, inside in ((n, True), (o, False)):
@@ -134,7 +134,7 @@ def normalised_heads():
 
 
 def rename(oracle, case):
-    """The oracle's outputs have the case's names, and its inputs too."""
+    """Gives the oracle the case's input and output names."""
     names = dict(zip(oracle.outputs, case.outputs))
     for node in oracle.nodes:
         node.output[:] = [names.get(name, "" if not name else f"of_{name}") for name in node.output]

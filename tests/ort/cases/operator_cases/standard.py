@@ -1,4 +1,4 @@
-"""Operators of ai.onnx that language models and quantised ones are exported with."""
+"""Operators of ai.onnx in exported language models and quantised models."""
 import numpy as np
 from onnx import TensorProto
 
@@ -13,7 +13,7 @@ def attention(draw):
     case = Case(opset, (1e-3, 3e-5) if dtype == np.float32 else (2e-2, 1e-2))
     batch, rows, groups, size = draw.whole(1, 3), draw.pick(1, 2, 5, 33), draw.whole(1, 3), draw.pick(2, 8, 16, 64)
     heads, value, past = groups * draw.whole(1, 3), draw.pick(size, 5), draw.pick(None, None, 0, 1, 7)
-    # Queries over a past and over keys of another number: what is causal then differs between runtimes.
+    # With a past and a different number of keys, runtimes differ in what is causal.
     keys = draw.pick(rows, rows, 1, 6, 40) if past is None else rows
     total = keys + (past or 0)
     joined = draw.chance()
@@ -38,7 +38,7 @@ def attention(draw):
 
 
 def mask_of(draw, batch, heads, rows, keys, dtype):
-    """In every shape that broadcasts; some rows may drop every key."""
+    """A mask in any shape that broadcasts; some rows may drop every key."""
     kind = draw.pick(None, np.bool_, dtype)
     shape = draw.pick((rows, keys), (1, keys), (keys,), (heads, rows, keys), (1, 1, rows, keys), (batch, 1, 1, keys),
                       (batch, 1, rows, keys), (1, heads, rows, keys), (batch, heads, rows, keys))
@@ -86,7 +86,7 @@ def integers(case, name, data_type, numbers):
 
 
 def scales_for(draw, shape):
-    """The shape of scales for one of `shape`, and the attributes that say so."""
+    """The shape of scales for a tensor of `shape`, and the attributes for it."""
     axis, form = draw.whole(-len(shape), len(shape) - 1), draw.pick("one", "each", "blocks")
     if form == "one":
         return (), {}
@@ -118,7 +118,7 @@ def quantize_dequantize(draw):
 
 
 def dequantized_weight(draw):
-    """A stored weight in any form, in a matmul and perhaps read by something else as well."""
+    """A stored weight in any form, read by a matmul and perhaps by another node."""
     data_type = draw.pick(*NUMBERS)
     case = Case(tolerance=(1e-3, 2e-4))
     low, high = NUMBERS[data_type]
@@ -141,7 +141,7 @@ def dequantized_weight(draw):
 
 
 def rows_of_a_table(draw):
-    """A quantised embedding, of which rows are read; perhaps a matmul reads it as well."""
+    """A quantised embedding whose rows are looked up; perhaps a matmul reads it as well."""
     data_type = draw.pick(*NUMBERS)
     case = Case(tolerance=(1e-3, 2e-4))
     low, high = NUMBERS[data_type]
@@ -205,7 +205,7 @@ def qlinear_matmul(draw):
 
 
 def many_dims(draw):
-    """9 to 12 dims, turned, added with broadcasting, cut, joined and reduced. The limit is Rondo's 12."""
+    """9 to 12 dims: transposed, added with broadcasting, sliced, concatenated and reduced. Rondo's limit is 12."""
     case = Case(21)
     rank = draw.whole(9, 12)
     shape = [draw.pick(1, 1, 2, 2, 3) for _ in range(rank)]
