@@ -8,8 +8,8 @@
 // costs less.
 #include <bit>
 
-#include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/rewrite.h"
 #include "core/scalar.h"
 
 namespace rondo::passes {
@@ -86,11 +86,11 @@ NodeId Ones(Builder& b, DType dtype, const std::vector<Term>& terms, int64_t fea
   return b.Constant(ir::ConstantData::Own(dtype, Shape({keys, features}), std::move(bytes)));
 }
 
-NodeId Folded(ir::Graph* graph, NodeId id) {
-  const ir::AttentionInputs in = ir::AttentionInputsOf(graph->node(id));
-  ir::AttentionAttrs attrs = graph->node(id).As<ir::AttentionAttrs>();
+NodeId Folded(Match& m) {
+  const ir::AttentionInputs in = ir::AttentionInputsOf(m.node());
+  ir::AttentionAttrs attrs = m.node().As<ir::AttentionAttrs>();
   if (in.mask == kNoNode || attrs.softcap != 0) return kNoNode;
-  Builder b = BuilderLike(graph, id);
+  Builder b = m.Make();
   const DType dtype = b.dtype(in.q);
   const Shape q = b.shape(in.q), k = b.shape(in.k);
   const bool half = dtype == DType::kF16 || dtype == DType::kBF16;
@@ -121,19 +121,7 @@ NodeId Folded(ir::Graph* graph, NodeId id) {
 
 Result<PassResult> FoldScoreBias(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
-  for (NodeId id : graph->TopologicalOrder()) {
-    if (!options.target.tensor_cores || graph->node(id).op != Op::kAttention || graph->node(id).dead)
-      continue;
-    const NodeId made = graph->size(), folded = Folded(graph, id);
-    if (folded != kNoNode && graph->CanReplace(id, folded)) {
-      graph->Replace(id, folded);
-      ++result.changes;
-    }
-    std::vector<NodeId> unused = {id};
-    for (NodeId n = made; n < graph->size(); ++n) unused.push_back(n);
-    graph->RemoveUnused(std::move(unused));
-  }
-  Tidy(graph);
+  if (options.target.tensor_cores) result.changes = Total(ApplyOnce(graph, {{Op::kAttention, Folded}}));
   result.text = Count(result.changes, "attention") + " whose bias is in features";
   return result;
 }

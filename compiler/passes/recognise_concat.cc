@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/rewrite.h"
 
 namespace rondo::passes {
 
@@ -63,11 +63,13 @@ std::vector<Piece> EvenPieces(const Graph& g, const Node& concat) {
   return pieces;
 }
 
-NodeId Rewrite(Graph* g, NodeId id) {
-  const Node& concat = g->node(id);
+// concat(s * piece, t * piece, ...) -> (s, t, ...) * view, for evenly spaced pieces of one tensor
+NodeId ViewOfPieces(Match& m) {
+  const Graph& g = m.graph();
+  const Node& concat = m.node();
   if (concat.inputs.size() < 2 || concat.shape.rank == kMaxRank || concat.shape.elements() == 0)
     return kNoNode;
-  std::vector<Piece> pieces = EvenPieces(*g, concat);
+  std::vector<Piece> pieces = EvenPieces(g, concat);
   if (pieces.empty()) return kNoNode;
   const bool scaled = std::any_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.scale != 1; });
   if (scaled && !IsFloat(concat.dtype)) return kNoNode;
@@ -84,7 +86,7 @@ NodeId Rewrite(Graph* g, NodeId id) {
   ++step.shape.rank;
   step.shape[axis] = static_cast<int64_t>(pieces.size());
   step.strides[axis] = pieces[1].step.offset - pieces[0].step.offset;
-  ir::Builder b = BuilderLike(g, id);
+  Builder b = m.Make();
   NodeId x = b.ViewNode(pieces[0].base, view);
   if (scaled) {
     Shape column;
@@ -93,7 +95,7 @@ NodeId Rewrite(Graph* g, NodeId id) {
     column[0] = static_cast<int64_t>(pieces.size());
     std::vector<double> scales;
     for (const Piece& p : pieces) scales.push_back(p.scale);
-    x = b.Mul(x, b.Floats(g->node(x).dtype, column, scales));
+    x = b.Mul(x, b.Floats(b.dtype(x), column, scales));
   }
   return b.Reshape(x, whole);
 }
@@ -108,28 +110,27 @@ std::optional<int64_t> BeginOfSlice(const ir::View& view, const Shape& of, int a
                                                                    : std::nullopt;
 }
 
-// Replaces a slice of a concatenation without other readers by a concatenation of slices, if it only cuts
-// pieces that would be copied anyway.
-NodeId SliceOfPieces(Graph* g, NodeId id) {
-  const NodeId base = g->BaseOf(id);
-  const Node& concat = g->node(base);
-  if (g->node(id).op != Op::kView || concat.op != Op::kConcat || g->IsOutput(base) ||
-      g->UsersOf(base).size() != 1)
-    return kNoNode;
+// slice(concat(p, q, ...)) -> concat(slice(p), q, ...), if nothing else reads the concatenation, and only
+// pieces are cut that would be copied anyway
+NodeId SliceOfPieces(Match& m) {
+  Graph& g = m.graph();
+  const NodeId base = g.BaseOf(m.root());
+  const Node& concat = g.node(base);
+  if (concat.op != Op::kConcat || g.IsOutput(base) || g.UsersOf(base).size() != 1) return kNoNode;
   const int axis = concat.As<ir::ConcatAttrs>().axis;
-  const ir::View view = g->ViewOf(id);
+  const ir::View view = g.ViewOf(m.root());
   const std::optional<int64_t> begin = BeginOfSlice(view, concat.shape, axis);
   if (!begin) return kNoNode;
   const int64_t end = *begin + view.shape()[axis];
-  ir::Builder b = BuilderLike(g, id);
+  Builder b = m.Make();
   std::vector<NodeId> parts;
   int64_t at = 0;  // offset of the piece along the axis
   for (NodeId piece : std::vector<NodeId>(concat.inputs)) {
-    const int64_t extent = g->node(piece).shape[axis];
+    const int64_t extent = b.shape(piece)[axis];
     const int64_t low = std::max(*begin, at) - at, high = std::min(end, at + extent) - at;
     at += extent;
     if (low >= high) continue;
-    const Op op = g->node(g->BaseOf(piece)).op;
+    const Op op = g.node(g.BaseOf(piece)).op;
     if (high - low < extent && op != Op::kInput && op != Op::kConstant) return kNoNode;
     parts.push_back(b.Slice(piece, axis, low, 1, high - low));
   }
@@ -140,14 +141,7 @@ NodeId SliceOfPieces(Graph* g, NodeId id) {
 
 Result<PassResult> RecogniseConcat(ir::Graph* graph, const PassOptions&) {
   PassResult result;
-  for (NodeId id : graph->TopologicalOrder()) {
-    const bool concat = graph->node(id).op == Op::kConcat;
-    NodeId instead = concat ? Rewrite(graph, id) : SliceOfPieces(graph, id);
-    if (instead == kNoNode || !graph->CanReplace(id, instead)) continue;
-    graph->Replace(id, instead);
-    ++result.changes;
-  }
-  Tidy(graph);
+  result.changes = Total(ApplyOnce(graph, {{Op::kConcat, ViewOfPieces}, {Op::kView, SliceOfPieces}}));
   result.text = Count(result.changes, "concatenation") + " made views, or of fewer elements";
   return result;
 }

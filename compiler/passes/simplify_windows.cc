@@ -5,8 +5,8 @@
 // if there is one window, which is the whole input.
 #include <algorithm>
 
-#include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/rewrite.h"
 #include "core/element.h"
 
 namespace rondo::passes {
@@ -50,33 +50,36 @@ NodeId PixelProduct(Builder& b, NodeId x, NodeId w, DType dtype, bool channels_l
 }
 
 // The convolution as a matmul; kNoNode if it is not one.
-NodeId AsProduct(ir::Graph* graph, const Node& node, bool channels_last) {
+NodeId AsProduct(Match& m, bool channels_last) {
+  const Graph& g = m.graph();
+  const Node& node = m.node();
   const ir::ConvAttrs& attrs = node.As<ir::ConvAttrs>();
-  const Shape x = graph->node(node.inputs[0]).shape, w = graph->node(node.inputs[1]).shape, out = node.shape;
+  const Shape x = g.node(node.inputs[0]).shape, w = g.node(node.inputs[1]).shape, out = node.shape;
   const DType dtype = node.dtype;
   const std::vector<int64_t> kernel(w.begin() + 2, w.end());
   const bool one_window = CoversAll(x, kernel, attrs.dilations, attrs.pads_begin, attrs.pads_end);
   const bool pixels =
       All(kernel, 1) && All(attrs.strides, 1) && All(attrs.pads_begin, 0) && All(attrs.pads_end, 0);
   // Byte tiles read the pixels of a convolution directly.
-  if (attrs.groups != 1 || !IsFloat(dtype) || IsFp8(graph->node(node.inputs[0]).dtype) ||
-      out.elements() == 0 || (!one_window && !pixels))
+  if (attrs.groups != 1 || !IsFloat(dtype) || IsFp8(g.node(node.inputs[0]).dtype) || out.elements() == 0 ||
+      (!one_window && !pixels))
     return ir::kNoNode;
-  Builder b = BuilderLike(graph, node.id);
+  Builder b = m.Make();
   const NodeId weight = b.Reshape(node.inputs[1], Shape{w[0], w.elements() / w[0]});
   const Shape rows = one_window ? Shape{x[0], x.elements() / x[0], 1} : Flat(x);
   return b.Reshape(PixelProduct(b, b.Reshape(node.inputs[0], rows), weight, dtype, channels_last), out);
 }
 
 // The pool as a reduction; kNoNode if it has several windows.
-NodeId AsReduction(ir::Graph* graph, const Node& node) {
+NodeId AsReduction(Match& m) {
+  const Node& node = m.node();
   const ir::PoolAttrs& attrs = node.As<ir::PoolAttrs>();
-  const Shape x = graph->node(node.inputs[0]).shape, out = node.shape;
+  const Shape x = m.graph().node(node.inputs[0]).shape, out = node.shape;
   const DType dtype = node.dtype;
   const bool one_window = CoversAll(x, attrs.kernel, attrs.dilations, attrs.pads_begin, attrs.pads_end);
   if (!one_window || !IsFloat(dtype) || out.elements() == 0) return ir::kNoNode;
   const Combine kind = attrs.kind;
-  Builder b = BuilderLike(graph, node.id);
+  Builder b = m.Make();
   NodeId value = b.Reshape(node.inputs[0], Flat(x));
   const bool widens = Is16BitFloat(dtype) && kind != Combine::kMax;  // sums need more than 16 bits
   if (widens) value = b.Cast(value, DType::kF32);
@@ -90,23 +93,16 @@ NodeId AsReduction(ir::Graph* graph, const Node& node) {
 }  // namespace
 
 Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options) {
+  std::vector<Rewrite> rewrites = {{Op::kPool, AsReduction}};
+  // A driver that reorders inputs of convolutions computes them as fast as matmuls.
+  if (!options.target.convolutions_reorder)
+    rewrites.push_back({Op::kConv, [&](Match& m) { return AsProduct(m, options.target.tensor_cores); }});
+  std::vector<int64_t> counts = ApplyOnce(graph, rewrites);
+  counts.resize(2, 0);
   PassResult result;
-  int64_t products = 0, reductions = 0;
-  for (NodeId id : graph->TopologicalOrder()) {
-    const Op op = graph->node(id).op;
-    if (op != Op::kConv && op != Op::kPool) continue;
-    if (op == Op::kConv && options.target.convolutions_reorder)
-      continue;  // its driver computes both equally fast, and reorders inputs of convolutions
-    const NodeId simpler = op == Op::kConv ? AsProduct(graph, graph->node(id), options.target.tensor_cores)
-                                           : AsReduction(graph, graph->node(id));
-    if (simpler == ir::kNoNode || !graph->KeepsAnnotations(id, simpler)) continue;
-    graph->Replace(id, simpler);
-    ++(op == Op::kConv ? products : reductions);
-  }
-  result.changes = products + reductions;
-  Tidy(graph);
+  result.changes = Total(counts);
   result.text =
-      Count(products, "convolution") + " as products, " + Count(reductions, "pool") + " as reductions";
+      Count(counts[1], "convolution") + " as products, " + Count(counts[0], "pool") + " as reductions";
   return result;
 }
 

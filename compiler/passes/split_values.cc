@@ -1,7 +1,7 @@
 // SplitValues: attention whose values have more features than a kernel can sum becomes one attention for each
 // part of them (the one wide head of an image decoder). Scores are recomputed for each part, on tensor cores.
-#include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/rewrite.h"
 
 namespace rondo::passes {
 
@@ -11,31 +11,29 @@ namespace {
 constexpr int64_t kWidestQuery = 512, kWidestValue = 256;
 constexpr int64_t kOfOneAccess = 8;  // elements
 
+NodeId Split(Match& m) {
+  const Node& node = m.node();
+  const ir::AttentionInputs in = ir::AttentionInputsOf(node);
+  const int64_t values = node.shape[3];
+  if (ByteSize(node.dtype) != 2 || values <= kWidestValue || m.graph().node(in.q).shape[3] > kWidestQuery)
+    return kNoNode;
+  const ir::AttentionAttrs attrs = node.As<ir::AttentionAttrs>();
+  const int64_t parts = (values + kWidestValue - 1) / kWidestValue;
+  const int64_t width = ((values + parts - 1) / parts + kOfOneAccess - 1) / kOfOneAccess * kOfOneAccess;
+  Builder b = m.Make();
+  std::vector<NodeId> pieces;
+  for (int64_t first = 0; first < values; first += width) {
+    const NodeId part = b.Slice(in.v, 3, first, 1, std::min(width, values - first));
+    pieces.push_back(b.Attention(in.q, in.k, part, in.mask, in.limit, attrs, in.sink));
+  }
+  return b.Concat(pieces, 3);
+}
+
 }  // namespace
 
 Result<PassResult> SplitValues(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
-  for (NodeId id : graph->TopologicalOrder()) {
-    const Node& node = graph->node(id);
-    if (!options.target.tensor_cores || node.op != Op::kAttention || ByteSize(node.dtype) != 2) continue;
-    const ir::AttentionInputs in = ir::AttentionInputsOf(node);
-    const int64_t values = node.shape[3];
-    if (values <= kWidestValue || graph->node(in.q).shape[3] > kWidestQuery) continue;
-    const ir::AttentionAttrs attrs = node.As<ir::AttentionAttrs>();
-    const int64_t parts = (values + kWidestValue - 1) / kWidestValue;
-    const int64_t width = ((values + parts - 1) / parts + kOfOneAccess - 1) / kOfOneAccess * kOfOneAccess;
-    Builder b = BuilderLike(graph, id);
-    std::vector<NodeId> pieces;
-    for (int64_t first = 0; first < values; first += width) {
-      const NodeId part = b.Slice(in.v, 3, first, 1, std::min(width, values - first));
-      pieces.push_back(b.Attention(in.q, in.k, part, in.mask, in.limit, attrs, in.sink));
-    }
-    const NodeId all = b.Concat(pieces, 3);
-    if (!graph->CanReplace(id, all)) continue;
-    graph->Replace(id, all);
-    ++result.changes;
-  }
-  Tidy(graph);
+  if (options.target.tensor_cores) result.changes = Total(ApplyOnce(graph, {{Op::kAttention, Split}}));
   result.text = Count(result.changes, "attention") + " by parts of its values";
   return result;
 }
