@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "compiler/ir/packed.h"
-#include "compiler/passes/match.h"
+#include "compiler/passes/rewrite.h"
 #include "compiler/quantise/quantise.h"
 #include "core/scalar.h"
 
@@ -80,38 +80,38 @@ bool IsReadOnce(Graph* g, NodeId id) {
   return !g->IsOutput(id) && g->UsersOf(id).size() == 1 && (base == id || g->UsersOf(base).size() == 1);
 }
 
+// packed weight * scales -> packed weight with these in its scales
+NodeId Folded(Match& m) {
+  Graph* const graph = &m.graph();
+  for (const size_t w : {0, 1}) {
+    const NodeId weight = m.node().inputs[w], scale = m.node().inputs[1 - w];
+    const Data *packed = DataAt(*graph, weight), *scales = DataAt(*graph, scale);
+    if (packed == nullptr || scales == nullptr || (*packed)->packed == nullptr ||
+        (*scales)->packed != nullptr || !IsReadOnce(graph, weight))
+      continue;
+    const ir::PackedMatrix& matrix = *(*packed)->packed;
+    ir::View shown = graph->ViewOf(weight);
+    std::shared_ptr<const ir::PackedMatrix> made = Scaled(matrix, shown, *scales, graph->ViewOf(scale));
+    if (made == nullptr) {  // try the other dim
+      const std::shared_ptr<const ir::PackedMatrix> turned = ir::Transposed(matrix);
+      if (turned == nullptr) continue;
+      constexpr int kSwapped[] = {1, 0};
+      shown = ir::Compose(ir::Transpose(ir::DenseView({turned->n, turned->k}), kSwapped), shown);
+      made = Scaled(*turned, shown, *scales, graph->ViewOf(scale));
+    }
+    if (made == nullptr) continue;
+    Builder b = m.Make();
+    return b.ViewNode(b.Constant(ir::PackedConstant(made, (*packed)->dtype, (*packed)->name)), shown);
+  }
+  return kNoNode;
+}
+
 }  // namespace
 
 Result<PassResult> FoldWeightScales(ir::Graph* graph, const PassOptions&) {
+  using namespace pattern;
   PassResult result;
-  for (NodeId id : graph->TopologicalOrder()) {
-    const Node* product = AsPointwise(*graph, id, TapeOp::kMul);
-    if (product == nullptr) continue;
-    for (const size_t w : {0, 1}) {
-      const NodeId weight = product->inputs[w], scale = product->inputs[1 - w];
-      const Data *packed = DataAt(*graph, weight), *scales = DataAt(*graph, scale);
-      if (packed == nullptr || scales == nullptr || (*packed)->packed == nullptr ||
-          (*scales)->packed != nullptr || !IsReadOnce(graph, weight))
-        continue;
-      const ir::PackedMatrix& matrix = *(*packed)->packed;
-      ir::View shown = graph->ViewOf(weight);
-      std::shared_ptr<const ir::PackedMatrix> made = Scaled(matrix, shown, *scales, graph->ViewOf(scale));
-      if (made == nullptr) {  // try the other dim
-        const std::shared_ptr<const ir::PackedMatrix> turned = ir::Transposed(matrix);
-        if (turned == nullptr) continue;
-        constexpr int kSwapped[] = {1, 0};
-        shown = ir::Compose(ir::Transpose(ir::DenseView({turned->n, turned->k}), kSwapped), shown);
-        made = Scaled(*turned, shown, *scales, graph->ViewOf(scale));
-      }
-      if (made == nullptr) continue;
-      ir::Builder b = BuilderLike(graph, id);
-      const NodeId constant = b.Constant(ir::PackedConstant(made, (*packed)->dtype, (*packed)->name));
-      graph->Replace(id, b.ViewNode(constant, shown));
-      ++result.changes;
-      break;
-    }
-  }
-  Tidy(graph);
+  result.changes = Total(ApplyOnce(graph, {{x * y, Folded}}));
   result.text = Count(result.changes, "factor") + " of packed weights in their scales";
   return result;
 }

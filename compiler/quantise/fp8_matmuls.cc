@@ -5,6 +5,7 @@
 
 #include "compiler/ir/packed.h"
 #include "compiler/ir/shares.h"
+#include "compiler/passes/rewrite.h"
 #include "compiler/quantise/lowering.h"
 #include "compiler/quantise/steps.h"
 
@@ -62,7 +63,7 @@ class Fp8Rewriter : public Lowering {
   using Lowering::Lowering;
 
   // The same computation on FP8 numbers; kNoNode if an input is not quantised.
-  NodeId Rewrite() {
+  NodeId Rewritten() {
     const Node& node = g_.node(id_);
     Quantised a, w;
     if (!IsFloat(node.dtype) || node.dtype == DType::kF64 || node.inputs.size() != 2 ||
@@ -145,7 +146,8 @@ class Fp8Rewriter : public Lowering {
 }  // namespace
 
 int64_t LowerToFp8(Graph* graph) {
-  return ReplaceMatmuls(graph, [&](NodeId id) { return Fp8Rewriter(graph, id).Rewrite(); });
+  const auto on_fp8 = [&](Match& m) { return Fp8Rewriter(graph, m.root()).Rewritten(); };
+  return Total(ApplyOnce(graph, {{Op::kMatMul, on_fp8}, {Op::kConv, on_fp8}}));
 }
 
 }  // namespace rondo::passes

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "compiler/ir/shares.h"
+#include "compiler/passes/rewrite.h"
 #include "compiler/quantise/lowering.h"
 #include "compiler/quantise/quantised_padding.h"
 #include "compiler/quantise/steps.h"
@@ -27,7 +28,7 @@ class Rewriter : public Lowering {
       : Lowering(graph, id), integers_(integers), few_(few) {}
 
   // The same computation on integers; kNoNode if an input is not quantised.
-  NodeId Rewrite() {
+  NodeId Rewritten() {
     const Node& node = g_.node(id_);
     Quantised a, w;
     if (node.shape.elements() == 0 || !(node.op == Op::kMatMul ? SuitsMatMul(node) : SuitsConv(node)) ||
@@ -336,8 +337,10 @@ bool FewChannelsAreMany(const ir::Graph& graph) {
 
 int64_t LowerToIntegers(Graph* graph, const TargetTraits& target) {
   const bool few = target.integer_epilogues && FewChannelsAreMany(*graph);
-  return ReplaceMatmuls(
-      graph, [&](NodeId id) { return Rewriter(graph, id, target.integer_epilogues, few).Rewrite(); });
+  const auto on_integers = [&](Match& m) {
+    return Rewriter(graph, m.root(), target.integer_epilogues, few).Rewritten();
+  };
+  return Total(ApplyOnce(graph, {{Op::kMatMul, on_integers}, {Op::kConv, on_integers}}));
 }
 
 }  // namespace rondo::passes

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/ir/rebase.h"
+#include "compiler/passes/rewrite.h"
 #include "compiler/quantise/steps.h"
 
 namespace rondo::passes {
@@ -18,7 +19,7 @@ class Reading {
 
   // The gather of the table's leaves, with the table's arithmetic on the result; kNoNode if `id` does not
   // read a table.
-  NodeId Rewrite(NodeId id) {
+  NodeId Rewritten(NodeId id) {
     const Node& read = g_->node(id);
     const NodeId table = g_->BaseOf(read.inputs[0]);
     const IndexedAttrs attrs = read.As<IndexedAttrs>();
@@ -91,15 +92,8 @@ class Reading {
 
 int64_t SinkDequantiseBelowGather(Graph* graph, int64_t fold_bytes) {
   Reading reading(graph, fold_bytes);
-  int64_t changes = 0;
-  for (NodeId id = 0, end = graph->size(); id < end; ++id) {
-    if (graph->node(id).dead || graph->node(id).op != Op::kIndexedRead) continue;
-    const NodeId instead = reading.Rewrite(id);
-    if (instead == kNoNode || !graph->KeepsAnnotations(id, instead)) continue;
-    graph->Replace(id, instead);
-    ++changes;
-  }
-  return changes;
+  const auto narrow = [&](Match& m) { return reading.Rewritten(m.root()); };
+  return Total(ApplyOnce(graph, {{Op::kIndexedRead, narrow}}));
 }
 
 }  // namespace rondo::passes

@@ -46,27 +46,4 @@ std::optional<ScaledLines> ScaledLinesOf(Graph& graph, NodeId id);
 // several; kNoNode for other nodes.
 NodeId ReducedPicture(const Graph& graph, NodeId id);
 
-// --------------------------------------------------------------------------------------- both
-
-// Replaces matmuls and convolutions by the results of `rewrite(id)`. If it returns kNoNode, the nodes it
-// added are dropped. Returns the number of replacements.
-template <typename Rewrite>
-int64_t ReplaceMatmuls(Graph* graph, Rewrite rewrite) {
-  int64_t replaced = 0;
-  for (NodeId id : graph->TopologicalOrder()) {
-    const Op op = graph->node(id).op;
-    if (op != Op::kMatMul && op != Op::kConv) continue;
-    graph->Try();
-    const NodeId product = rewrite(id);
-    if (product == kNoNode || !graph->KeepsAnnotations(id, product)) {
-      graph->TakeBack();
-      continue;
-    }
-    graph->Keep();
-    graph->Replace(id, product);
-    ++replaced;
-  }
-  return replaced;
-}
-
 }  // namespace rondo::passes
