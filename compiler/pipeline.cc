@@ -126,8 +126,9 @@ constexpr PipelineEntry kPipeline[] = {
      "steps are on the streams that annotations say; what must be ordered between streams is by dependences"},
     {"keep_together", KeepRegions, kEach, kNeeded, kAny, Leaves::kLowered, kOps | kNoLoops | kTogether,
      "what annotations keep together stands one after another"},
-    {"gather_weights", GatherAhead, kEach, kNeeded, kAny, Leaves::kLowered, kSteps,
-     "with --weights gather: each weight is brought together just before its use, two layers' worth at once"},
+    {"gather_weights", GatherAhead, kOnce, kNeeded, kAny, Leaves::kLowered, kSteps,
+     "with --weights gather: each weight is brought together just before its use, small ones of a layer by one "
+     "collective, two layers' worth at once"},
     {"overlap", Overlap, kOnce, kOptional, kAny, Leaves::kLowered, kSteps,
      "collectives start as early and are waited for as late as shortens the run on all devices, with compute "
      "in between; they keep their order, and the arena its budget"},

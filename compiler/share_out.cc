@@ -169,7 +169,10 @@ Status ShareOut(Compilation* compilation, bool pad_states, bool by_demand,
             SharesOf(program, sharded.ranks[r], staged.rows[s], sharded, number);
         all_shares->insert(all_shares->end(), shares.begin(), shares.end());
         AddShare(program, std::move(sharded.ranks[r]), number.device(), programs);
-        if (gather) programs->back().sharing = SharingOf(number);
+        if (!gather) continue;
+        programs->back().sharing = SharingOf(number);
+        // New values of live weights are cut like the old ones, each by itself.
+        if (!compilation->options.live_weights) programs->back().sharing.together = shard::CombineLimits();
       }
     }
   }
@@ -250,13 +253,23 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
   return Status::Ok();
 }
 
-Status GatherAhead(Compilation* compilation, ProgramInWork* program, std::string* text) {
-  if (compilation->options.weights != Weights::kGather) {
-    *text = "";
-    return Status::Ok();
+Status GatherAhead(Compilation* compilation, ProgramInWork*, std::string* text) {
+  if (compilation->options.weights != Weights::kGather) return Status::Ok();
+  std::map<uint32_t, std::vector<ProgramInWork*>> by_device;
+  for (ProgramInWork& program : compilation->programs) by_device[program.device].push_back(&program);
+  for (const auto& [device, programs] : by_device) {
+    std::vector<WeightSharing*> sharing;
+    std::vector<const LoweredProgram*> lowered;
+    for (ProgramInWork* program : programs) {
+      sharing.push_back(&program->sharing);
+      lowered.push_back(&program->planned.lowered);
+    }
+    GatherAlike(sharing, lowered);
+    for (ProgramInWork* program : programs) {
+      program->gathered = GatherWeights(program->sharing, &program->planned.lowered);
+      AddText(NameOf(compilation->options, *program) + ": " + program->gathered.text, text);
+    }
   }
-  program->gathered = GatherWeights(program->sharing, &program->planned.lowered);
-  *text = program->gathered.text;
   return Status::Ok();
 }
 

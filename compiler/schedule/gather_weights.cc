@@ -1,20 +1,17 @@
 #include "compiler/schedule/gather_weights.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "compiler/memory/stream_lives.h"
 #include "compiler/schedule/keep_together.h"
-#include "compiler/shard/cut_weight.h"
+#include "compiler/schedule/weight_shares.h"
 #include "compiler/shard/describe.h"
-#include "core/synthetic.h"
 
 namespace rondo {
 namespace {
-
-using Data = std::shared_ptr<const ir::ConstantData>;
 
 constexpr int64_t kWorthGathering = 16 << 10;  // bytes of a weight, for any model
 constexpr int64_t kSmallPart = 1000;           // a weight below a thousandth of all weights is small
@@ -34,28 +31,6 @@ struct Item {
   int unit = -1;
 };
 
-// Elements [rank * own, (rank + 1) * own) of a constant as a flat constant. Elements beyond its end are
-// zeros, or whatever follows.
-Data FlatShare(const Data& whole, int64_t own, int64_t devices, int64_t rank) {
-  const int64_t elements = whole->shape.elements();
-  auto flat = std::make_shared<ir::ConstantData>(*whole);
-  flat->shape = Shape({elements});
-  if (own * devices == elements) return shard::ShareOf(flat, shard::Sharding::Split(own), devices, rank);
-  if (flat->synthetic && flat->packed == nullptr && flat->synthetic_run == 0) {
-    flat->synthetic_key += static_cast<uint64_t>(rank * own) * kSyntheticStride;
-    flat->shape = Shape({own});
-    return flat;
-  }
-  const Data from = ir::WithBytes(flat);
-  const auto size = static_cast<size_t>(ByteSize(from->dtype));
-  const int64_t first = std::min(rank * own, elements), count = std::min(own, elements - first);
-  std::vector<uint8_t> bytes(static_cast<size_t>(own) * size, 0);
-  if (count > 0)
-    std::memcpy(bytes.data(), from->bytes.data() + static_cast<size_t>(first) * size,
-                static_cast<size_t>(count) * size);
-  return ir::ConstantData::Own(from->dtype, Shape({own}), std::move(bytes));
-}
-
 // The repeating layer: the shortest run of items that repeats itself over more than half of all items.
 // Returns [begin, end) of its first occurrence, or nothing.
 std::pair<size_t, size_t> FindLayer(const std::vector<int>& kinds) {
@@ -74,22 +49,54 @@ std::pair<size_t, size_t> FindLayer(const std::vector<int>& kinds) {
   return layer;
 }
 
+// Weights of a unit that one collective gathers.
+struct GatheredSet {
+  int unit = -1;
+  std::vector<int> weights;  // values, in the order of their use
+  WeightRow row;
+  bool done = false;
+};
+
 class Gathering {
  public:
   Gathering(const WeightSharing& sharing, LoweredProgram* program) : sharing_(sharing), p_(*program) {}
 
+  // The weights of each gather, by KeyOf.
+  std::vector<std::vector<std::string>> Together() {
+    Decide();
+    std::vector<std::vector<std::string>> keys;
+    for (const GatheredSet& set : sets_) {
+      keys.emplace_back();
+      for (int v : set.weights) keys.back().push_back(KeyOf(v));
+    }
+    return keys;
+  }
+
   GatheredWeights Run() {
-    FindWorthwhile();
-    FindItems();
-    out_.layer = BytesOfALayer();
-    FindUnits();
+    Decide();
     Rebuild();
     Describe();
     return std::move(out_);
   }
 
  private:
+  void Decide() {
+    FindWorthwhile();
+    FindItems();
+    out_.layer = BytesOfALayer();
+    FindUnits();
+    FindSets();
+  }
+
   const LoweredValue& Value(int v) const { return p_.values[static_cast<size_t>(v)]; }
+  // Names a weight among the programs of a device; "" if it has no name.
+  std::string KeyOf(int v) const {
+    const ir::ConstantData& data = *Value(v).constant;
+    if (data.name.empty()) return "";
+    return data.name + "|" + std::to_string(data.shape.elements()) + "|" +
+           std::to_string(data.synthetic_key) + "|" + std::to_string(data.synthetic_run) + "|" +
+           std::to_string(data.synthetic_step);
+  }
   // Whether the value is this device's own share of a table that is read by index.
   bool IsShare(int v) const { return Value(v).constant != nullptr && Value(v).constant->part_of != nullptr; }
   bool IsWorthwhile(int v) const { return worthwhile_[static_cast<size_t>(v)]; }
@@ -139,6 +146,17 @@ class Gathering {
   }
   int64_t OwnElements(int v) const {
     return (Value(v).shape.elements() + sharing_.devices - 1) / sharing_.devices;
+  }
+  int64_t OwnElements(const GatheredSet& set) const {
+    return (set.row.elements + sharing_.devices - 1) / sharing_.devices;
+  }
+  int64_t OwnBytes(const GatheredSet& set) const {
+    return OwnElements(set) * ByteSize(Value(set.weights[0]).dtype);
+  }
+  std::vector<WeightData> DataOf(const GatheredSet& set) const {
+    std::vector<WeightData> data;
+    for (int v : set.weights) data.push_back(Value(v).constant);
+    return data;
   }
   int64_t GatheredBytes(int v) const { return OwnElements(v) * sharing_.devices * ByteSize(Value(v).dtype); }
 
@@ -191,6 +209,35 @@ class Gathering {
       out_.units.back().bytes += BytesOf(item.gathers);
       for (int v : item.gathers) in_unit[v] = current;
     }
+  }
+
+  // Puts small weights of a unit into one set. A weight that several units gather is alone, so that a device
+  // holds its share once.
+  void FindSets() {
+    std::map<int, int> gathers;  // by value
+    for (const Item& item : items_) {
+      for (int v : item.gathers) ++gathers[v];
+    }
+    std::map<DType, size_t> open;  // sets of the unit at hand
+    for (const Item& item : items_) {
+      for (int v : item.gathers) {
+        const int64_t bytes = OwnElements(v) * ByteSize(Value(v).dtype);
+        const bool small =
+            bytes <= sharing_.together.each && gathers[v] == 1 && sharing_.apart.count(KeyOf(v)) == 0;
+        const auto known = open.find(Value(v).dtype);
+        const bool joins = small && known != open.end() && sets_[known->second].unit == item.unit &&
+                           bytes + OwnBytes(sets_[known->second]) <= sharing_.together.total;
+        const size_t set = joins ? known->second : sets_.size();
+        if (!joins) sets_.push_back({item.unit, {}, {}});
+        if (small) open[Value(v).dtype] = set;
+        sets_[set].weights.push_back(v);
+        sets_[set].row = RowOf(DataOf(sets_[set]));
+        set_of_[{item.unit, v}] = set;
+      }
+    }
+    for (GatheredUnit& unit : out_.units) unit.bytes = 0;
+    for (const GatheredSet& set : sets_)
+      out_.units[static_cast<size_t>(set.unit)].bytes += OwnBytes(set) * sharing_.devices;
     for (size_t u = 0; u < out_.units.size(); ++u) {
       const int64_t next = u + 1 < out_.units.size() ? out_.units[u + 1].bytes : 0;
       out_.at_once = std::max(out_.at_once, out_.units[u].bytes + next);
@@ -199,9 +246,11 @@ class Gathering {
 
   // ----------------------------------------------------------------------------------- the new program
 
-  // All of a weight, and the unit for which it is there.
+  // All of a weight, where it begins in the value, and the unit for which it is there.
   struct There {
-    int value = -1, wait = -1, unit = -1;
+    int value = -1;
+    uint64_t offset = 0;  // bytes
+    int wait = -1, unit = -1;
   };
 
   void Rebuild() {
@@ -213,7 +262,7 @@ class Gathering {
     std::vector<int> moved(old.size());                        // by op: its new number
     std::vector<int> renumbered(old_collectives_.size(), -1);  // by collective: its new number
     for (Item& item : items_) {
-      for (int v : item.gathers) Gather(v, item.unit, old[item.first]);
+      for (int v : item.gathers) Gather(&sets_[set_of_.at({item.unit, v})], old[item.first]);
       for (size_t i = item.first; i < item.end; ++i) {
         LoweredOp& op = old[i];
         for (int& dep : op.deps) dep = moved[static_cast<size_t>(dep)];
@@ -231,6 +280,7 @@ class Gathering {
       if (static_cast<size_t>(param.value) >= worthwhile_.size() || !IsWorthwhile(param.value)) continue;
       const There& there = there_.at(param.value);
       param.value = there.value;
+      param.byte_offset += there.offset;
       op->deps.push_back(there.wait);
       std::vector<int>& readers = readers_[static_cast<size_t>(there.unit)];
       const int number = static_cast<int>(p_.ops.size());
@@ -249,14 +299,16 @@ class Gathering {
     op->collective = number;
   }
 
-  void Gather(int v, int unit, const LoweredOp& reader) {
-    const int share = AddShare(v), whole = AddWhole(v);
+  void Gather(GatheredSet* set, const LoweredOp& reader) {
+    if (std::exchange(set->done, true)) return;
+    const int v = set->weights[0], unit = set->unit;
+    const int share = AddShare(*set), whole = AddWhole(*set);
     LoweredOp start;
     start.kind = LoweredKind::kCollectiveStart;
     start.collective = static_cast<int>(p_.collectives.size());
     start.stream = reader.stream;
     start.params = {{share, 0, Mode::kRead}, {whole, 0, Mode::kWrite}};
-    start.sources = {"AllGather of the shares of weight \"" + Value(v).name + "\", for " +
+    start.sources = {"AllGather of the shares of " + NameOf(*set) + ", for " +
                      (reader.sources.empty() ? "a step" : reader.sources.front())};
     if (unit >= 2) start.deps = readers_[static_cast<size_t>(unit - 2)];
     FollowLastStart(&start);
@@ -267,7 +319,10 @@ class Gathering {
     wait.deps = {at};
     p_.ops.push_back(std::move(start));
     p_.ops.push_back(std::move(wait));
-    there_[v] = {whole, at + 1, unit};
+    for (size_t w = 0; w < set->weights.size(); ++w) {
+      const int64_t offset = set->row.places[w] * ByteSize(Value(v).dtype);
+      there_[set->weights[w]] = {whole, static_cast<uint64_t>(offset), at + 1, unit};
+    }
     out_.units[static_cast<size_t>(unit)].values.push_back(whole);
   }
 
@@ -281,22 +336,34 @@ class Gathering {
     deps->erase(std::unique(deps->begin(), deps->end()), deps->end());
   }
 
+  std::string NameOf(const GatheredSet& set) const {
+    const auto quoted = [&](int v) { return "\"" + Value(v).name + "\""; };
+    if (set.weights.size() == 1) return "weight " + quoted(set.weights[0]);
+    return std::to_string(set.weights.size()) + " weights, " + quoted(set.weights.front()) + " to " +
+           quoted(set.weights.back());
+  }
+
   // The device's share: one value, even if it is gathered several times.
-  int AddShare(int v) {
-    const auto [known, added] = shares_.emplace(v, -1);
+  int AddShare(const GatheredSet& set) {
+    const auto [known, added] = shares_.emplace(set.weights[0], -1);
     if (!added) return known->second;
-    LoweredValue share = Value(v);
-    share.constant = FlatShare(share.constant, OwnElements(v), sharing_.devices, sharing_.rank);
+    LoweredValue share = Value(set.weights[0]);
+    share.constant = ShareOfRow(DataOf(set), OwnElements(set), sharing_.devices, sharing_.rank);
     share.shape = share.constant->shape;
     share.bytes = share.constant->byte_size();
+    if (set.weights.size() > 1) share.name = NameOf(set);
     out_.held += share.bytes;
     return known->second = Add(std::move(share));
   }
-  int AddWhole(int v) {
-    LoweredValue whole = Value(v);
+  int AddWhole(const GatheredSet& set) {
+    LoweredValue whole = Value(set.weights[0]);
     whole.kind = BufferKind::kTemporary;
     whole.constant = nullptr;
-    whole.bytes = GatheredBytes(v);
+    whole.bytes = OwnBytes(set) * sharing_.devices;
+    if (set.weights.size() > 1) {
+      whole.name = NameOf(set);
+      whole.shape = Shape({OwnElements(set) * sharing_.devices});
+    }
     return Add(std::move(whole));
   }
   int Add(LoweredValue value) {
@@ -307,16 +374,21 @@ class Gathering {
   void Describe() {
     using shard::BytesText;
     out_.held += small_;
-    size_t gathers = 0;
-    for (const GatheredUnit& unit : out_.units) gathers += unit.values.size();
+    size_t together = 0;
+    std::set<int> distinct;
+    for (const GatheredSet& set : sets_) {
+      together += set.weights.size() > 1 ? set.weights.size() : 0;
+      distinct.insert(set.weights.begin(), set.weights.end());
+    }
     out_.text = std::to_string(sharing_.devices) + " devices share the weights; each holds " +
                 BytesText(out_.held) + " of " + BytesText(all_);
     if (small_ > 0) out_.text += " (" + BytesText(small_) + " of it in small ones, whole)";
-    out_.text += " and makes " + std::to_string(gathers) + " gathers of " + std::to_string(shares_.size()) +
-                 " weights, in " + std::to_string(out_.units.size()) + " units of a layer (" +
-                 BytesText(out_.layer) + ") at most, or of one step; two units at once are at most " +
-                 BytesText(out_.at_once) + ": weights take " + BytesText(out_.held + out_.at_once) +
-                 " at their peak";
+    out_.text += " and makes " + std::to_string(sets_.size()) + " gathers of " +
+                 std::to_string(distinct.size()) + " weights";
+    if (together > 0) out_.text += " (" + std::to_string(together) + " small ones several at a time)";
+    out_.text += ", in " + std::to_string(out_.units.size()) + " units of a layer (" + BytesText(out_.layer) +
+                 ") at most, or of one step; two units at once are at most " + BytesText(out_.at_once) +
+                 ": weights take " + BytesText(out_.held + out_.at_once) + " at their peak";
   }
 
   const WeightSharing& sharing_;
@@ -325,9 +397,11 @@ class Gathering {
   int64_t all_ = 0, small_ = 0;   // bytes of all weights, of those that stay whole
   std::vector<bool> worthwhile_;  // by value of the original program
   std::vector<Item> items_;
+  std::vector<GatheredSet> sets_;                 // in the order of their gathers
+  std::map<std::pair<int, int>, size_t> set_of_;  // by unit and value
   std::vector<LoweredCollective> old_collectives_;
   std::map<int, There> there_;             // by value: the last place of all of it
-  std::map<int, int> shares_;              // by value: the device's share
+  std::map<int, int> shares_;              // by the first value of a set: the device's share
   std::vector<std::vector<int>> readers_;  // by unit: ops
   int last_start_ = -1;                    // of a collective
 };
@@ -337,6 +411,34 @@ class Gathering {
 GatheredWeights GatherWeights(const WeightSharing& sharing, LoweredProgram* program) {
   if (sharing.devices <= 1) return {};
   return Gathering(sharing, program).Run();
+}
+
+void GatherAlike(const std::vector<WeightSharing*>& sharing,
+                 const std::vector<const LoweredProgram*>& programs) {
+  if (programs.size() < 2) return;
+  std::vector<LoweredProgram> looked_at;
+  for (const LoweredProgram* program : programs) looked_at.push_back(*program);
+  std::set<std::string> apart = {""};
+  for (size_t before = 0; before != apart.size();) {
+    before = apart.size();
+    std::map<std::string, std::vector<std::string>> set_of;
+    std::vector<std::vector<std::vector<std::string>>> sets;
+    for (size_t p = 0; p < programs.size(); ++p) {
+      sharing[p]->apart = apart;
+      sets.push_back(Gathering(*sharing[p], &looked_at[p]).Together());
+    }
+    for (const auto& of_program : sets) {
+      std::set<std::string> seen;
+      for (const std::vector<std::string>& set : of_program) {
+        for (const std::string& key : set) {
+          const auto [known, added] = set_of.emplace(key, set);
+          if (seen.insert(key).second && known->second == set) continue;
+          apart.insert(set.begin(), set.end());
+          apart.insert(known->second.begin(), known->second.end());
+        }
+      }
+    }
+  }
 }
 
 std::string GatheredBeyondTwoUnits(const GatheredWeights& gathered, const LoweredProgram& program) {

@@ -10,10 +10,12 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "compiler/fusion/lowered.h"
+#include "compiler/shard/combine_collectives.h"
 
 namespace rondo {
 
@@ -21,6 +23,9 @@ namespace rondo {
 struct WeightSharing {
   int64_t devices = 1, rank = 0;  // one device: nothing is shared
   std::vector<uint32_t> group;    // their indices; empty: all of the plan's
+  // Shares of a unit's weights, up to so many bytes each and in all, are gathered by one collective.
+  shard::CombineLimits together = {0, 0};
+  std::set<std::string> apart = {};  // weights that are not (GatherAlike)
 };
 
 // The weights gathered for neighbouring steps.
@@ -40,9 +45,16 @@ struct GatheredWeights {
 // Changes `program`, whose order is final except for collectives. Every weight that is large enough becomes a
 // share, which is gathered just before the first step of its unit that reads it, and waited for at once
 // (OverlapCollectives separates the two). If the devices do not divide a weight's elements, the last share is
-// padded. Shares of tables (ConstantData::part_of) are unchanged. Weights below a thousandth of the total,
-// and at most 16 KiB, stay whole. Equal programs stay equal except for the shares.
+// padded. Small weights of one type and unit are gathered together: they lie one behind another, the devices
+// share them as one weight, and readers find each in its place. Shares of tables (ConstantData::part_of) are
+// unchanged. Weights below a thousandth of the total, and at most 16 KiB, stay whole. Equal programs stay
+// equal except for the shares.
 GatheredWeights GatherWeights(const WeightSharing& sharing, LoweredProgram* program);
+
+// Programs of one device hold a share once only if they gather the same weights together: adds to `apart` of
+// all `sharing` those that they do not. Call it before GatherWeights, with a program for each.
+void GatherAlike(const std::vector<WeightSharing*>& sharing,
+                 const std::vector<const LoweredProgram*>& programs);
 
 // Explains how more than two units could be in memory at once on some timing of the streams; "" if they
 // cannot.

@@ -261,5 +261,97 @@ TEST(GatherTest, CollectivesOfTheProgramKeepTheirOrder) {
   }
 }
 
+// With as many bytes as `each` and `total` allow.
+WeightSharing Together(int64_t devices, int64_t rank, int64_t each, int64_t total) {
+  WeightSharing sharing{devices, rank, {}};
+  sharing.together = {each, total};
+  return sharing;
+}
+
+// The bytes that each kernel of Layers reads as its weight, from the shares of all devices laid end to end.
+std::map<std::string, std::vector<uint8_t>> ReadByKernels(int layers, int64_t devices,
+                                                          const shard::CombineLimits& limits) {
+  std::map<std::string, std::vector<uint8_t>> read;
+  std::map<std::pair<std::string, uint64_t>, std::vector<uint8_t>> joined;  // by kernel, and its offset
+  for (int64_t rank = 0; rank < devices; ++rank) {
+    LoweredProgram program = Layers(layers);
+    GatherWeights(Together(devices, rank, limits.each, limits.total), &program);
+    std::map<int, std::vector<uint8_t>> shares;  // by the whole
+    for (const LoweredOp& op : program.ops) {
+      if (op.kind == LoweredKind::kCollectiveStart) {
+        const auto& share = program.values[static_cast<size_t>(op.params[0].value)].constant->bytes;
+        shares[op.params[1].value].assign(share.begin(), share.end());
+      }
+      if (op.kind != LoweredKind::kKernel) continue;
+      const LoweredBinding& weight = op.params[1];
+      EXPECT_EQ(weight.byte_offset % 64, 0u);
+      auto& bytes = joined[{op.sources[0], weight.byte_offset}];
+      const auto& share = shares.at(weight.value);
+      bytes.insert(bytes.end(), share.begin(), share.end());
+    }
+  }
+  for (auto& [of, bytes] : joined)
+    read[of.first].assign(bytes.begin() + static_cast<int64_t>(of.second), bytes.end());
+  return read;
+}
+
+TEST(GatherTest, SmallWeightsOfAUnitAreOneGatherAndReadersFindThem) {
+  for (int64_t devices : {2, 3, 4, 7}) {
+    LoweredProgram program = Layers(6);
+    const GatheredWeights gathered = GatherWeights(Together(devices, 0, 4096, 4096), &program);
+    EXPECT_EQ(program.collectives.size(), 6u);
+    ASSERT_EQ(LoweredRulesBroken(program), "");
+    EXPECT_EQ(GatheredBeyondTwoUnits(gathered, program), "");
+    EXPECT_LE(MostAtOnce(gathered, program), gathered.at_once);
+    const auto read = ReadByKernels(3, devices, {4096, 4096});
+    const LoweredProgram plain = Layers(3);
+    for (const LoweredOp& op : plain.ops) {
+      const auto& weight = plain.values[static_cast<size_t>(op.params[1].value)].constant->bytes;
+      const std::vector<uint8_t>& got = read.at(op.sources[0]);
+      ASSERT_GE(got.size(), weight.size());
+      EXPECT_TRUE(std::equal(weight.begin(), weight.end(), got.begin())) << op.sources[0];
+    }
+  }
+}
+
+TEST(GatherTest, WeightsAreTogetherWithinTheirBudgets) {
+  // Shares of 200 and 600 bytes.
+  const auto gathers = [](int64_t each, int64_t total) {
+    LoweredProgram program = Layers(6);
+    GatherWeights(Together(2, 0, each, total), &program);
+    return program.collectives.size();
+  };
+  EXPECT_EQ(gathers(0, 0), 12u);
+  EXPECT_EQ(gathers(599, 4096), 12u) << "one of each unit is too large";
+  EXPECT_EQ(gathers(600, 799), 12u) << "two are too large";
+  EXPECT_EQ(gathers(600, 900), 6u);
+}
+
+// Another program reads the large weights of a layer alone: shares are held once, so they stay apart.
+TEST(GatherTest, ProgramsOfADeviceGatherAlike) {
+  LoweredProgram both = Layers(2), same = Layers(2);
+  HandMade made;
+  made.Sum({made.Input("x", kSmall), made.Constant("l1", Numbers(kLarge, 1000))}, made.Output("y", kSmall));
+  LoweredProgram one = made.Take();
+  for (LoweredProgram* program : {&both, &same, &one}) {
+    for (LoweredValue& value : program->values) {
+      if (value.constant == nullptr) continue;
+      auto named = std::make_shared<ir::ConstantData>(*value.constant);
+      named->name = value.name;
+      value.constant = named;
+    }
+  }
+  WeightSharing a = Together(2, 0, 4096, 4096), b = a, c = a;
+  GatherAlike({&a, &b}, {&both, &same});
+  GatherAlike({&c}, {&both});
+  LoweredProgram alike = both;
+  GatherWeights(a, &alike);
+  EXPECT_EQ(alike.collectives.size(), 2u);
+  GatherAlike({&a, &b, &c}, {&both, &same, &one});
+  LoweredProgram apart = both;
+  GatherWeights(a, &apart);
+  EXPECT_EQ(apart.collectives.size(), 3u) << "s0 with l0; s1; l1";
+}
+
 }  // namespace
 }  // namespace rondo

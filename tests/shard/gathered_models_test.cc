@@ -141,6 +141,27 @@ TEST(GatheredModels, PycoderReadsItsEmbeddingWhereItIs) {
   }
 }
 
+// Layers of a few small weights: each unit is one collective, and nothing is copied behind it.
+TEST(GatheredModels, SmallWeightsOfAUnitAreOneCollective) {
+  const std::vector<ModelSource> models = {{"main", DataPath("fixtures/bert_ts17/model.onnx")}};
+  CompileOptions live = Shared(models, 2);
+  live.live_weights = true;
+  const auto gathers = [](const PlanData& plan) {
+    return std::ranges::count_if(plan.programs[0].sync_points,
+                                 [](const SyncPoint& point) { return point.op == CollectiveOp::kAllGather; });
+  };
+  const auto launches = [](const PlanData& plan) {
+    return std::ranges::count_if(plan.programs[0].steps,
+                                 [](const Step& step) { return step.kind == StepKind::kLaunch; });
+  };
+  const Result<CompiledPlan> together = CompileToMemory(Shared(models, 2)), apart = CompileToMemory(live);
+  ASSERT_TRUE(together.ok()) << together.status().message();
+  ASSERT_TRUE(apart.ok()) << apart.status().message();
+  EXPECT_EQ(gathers(together->plan), 3);
+  EXPECT_EQ(gathers(apart->plan), 17) << "new values of live weights are cut like the old ones";
+  EXPECT_EQ(launches(together->plan), launches(apart->plan));
+}
+
 TEST(GatheredModels, NeedDevicesThatShareTheWeights) {
   CompileOptions options = Shared({{"main", DataPath("pycoder/decode.onnx")}}, 1, 2);
   options.weights = Weights::kGather;
