@@ -128,8 +128,7 @@ constexpr PipelineEntry kPipeline[] = {
      "what annotations keep together stands one after another"},
     {"gather_weights", GatherAhead, kOnce, kNeeded, kAny, Leaves::kLowered, kSteps,
      "with --weights gather: each weight is brought together just before its use, small ones of a layer by "
-     "one "
-     "collective, two layers' worth at once"},
+     "one collective, two layers' worth at once"},
     {"overlap", Overlap, kOnce, kOptional, kAny, Leaves::kLowered, kSteps,
      "collectives start as early and are waited for as late as shortens the run on all devices, with compute "
      "in between; they keep their order, and the arena its budget"},
