@@ -45,15 +45,19 @@ std::vector<Labelled> Patterns() {
 
 Result<PassResult> Label(ir::Graph* graph, const PassOptions&) {
   const std::vector<Labelled> patterns = Patterns();
+  PatternIndex index;
+  for (const Labelled& one : patterns) index.Add(one.pattern);
   Match match(graph, Behind);
   std::map<std::string, int64_t> counts;
   for (NodeId id : graph->TopologicalOrder()) {
-    const auto found = std::find_if(patterns.begin(), patterns.end(),
-                                    [&](const Labelled& one) { return match.At(one.pattern, id); });
-    if (found == patterns.end()) continue;
-    ++counts[found->label];
+    const std::vector<size_t>& possible = index.At(graph->node(id));
+    const auto found = std::find_if(possible.begin(), possible.end(),
+                                    [&](size_t p) { return match.At(patterns[p].pattern, id); });
+    if (found == possible.end()) continue;
+    const char* const label = patterns[*found].label;
+    ++counts[label];
     for (NodeId part : match.nodes()) {
-      if (!graph->IsConstant(part)) graph->node(part).annotations.emplace("label", found->label);
+      if (!graph->IsConstant(part)) graph->node(part).annotations.emplace("label", label);
     }
   }
   PassResult result;

@@ -22,6 +22,12 @@ Pattern Pattern::Shown() const {
   return p;
 }
 
+Pattern Pattern::If(bool (*condition)(const Graph&, const Node&)) const {
+  Pattern p = *this;
+  p.condition = condition;
+  return p;
+}
+
 Pattern operator|(Pattern p, Pattern q) {
   Pattern either(0);
   either.kind = Pattern::Kind::kEither;
@@ -51,10 +57,21 @@ bool Fits(const Pattern& p, const Node& node) {
 
 }  // namespace
 
+void PatternIndex::Add(const Pattern& pattern, size_t number) {
+  if (pattern.kind == Pattern::Kind::kEither) {
+    for (const Pattern& one : pattern.inputs) Add(one, number);
+    return;
+  }
+  std::vector<size_t>& of = of_[Place(pattern.op, pattern.tape)];
+  if (of.empty() || of.back() != number) of.push_back(number);
+}
+
 bool Match::At(const Pattern& pattern, NodeId root) {
   if (!Fits(pattern, graph_.node(root))) return false;
   root_ = root;
   names_ = {};
+  nodes_.clear();
+  views_.clear();
   const Goal whole = {pattern, {root, nullptr}, nullptr};
   return Meets(&whole);
 }
@@ -76,14 +93,8 @@ bool Match::Meets(const Goal* goal) {
       }
       return Meets(goal->next);
     }
-    case Kind::kEither: {
-      const Names before = names_;
-      const Goal first = {p.inputs[0], goal->seen, goal->next},
-                 second = {p.inputs[1], goal->seen, goal->next};
-      if (Meets(&first)) return true;
-      names_ = before;
-      return Meets(&second);
-    }
+    case Kind::kEither:
+      return MeetsEither({p.inputs[0], goal->seen, goal->next}, {p.inputs[1], goal->seen, goal->next});
     case Kind::kNode: return MeetsNode(*goal);
   }
   return false;
@@ -92,47 +103,53 @@ bool Match::Meets(const Goal* goal) {
 bool Match::MeetsNode(const Goal& goal) {
   const Pattern& p = goal.pattern;
   Seen seen = goal.seen;
-  if (behind_ != nullptr && seen.id != root_) seen.id = behind_(graph_, seen.id);
-  if (p.shown && graph_.node(seen.id).op == Op::kView) {
+  for (;;) {
+    if (behind_ != nullptr && seen.id != root_) seen.id = behind_(graph_, seen.id);
+    if (!p.shown || graph_.node(seen.id).op != Op::kView) break;
     const View view = graph_.ViewOf(seen.id);
-    seen.through = std::make_shared<View>(seen.through ? ir::Compose(view, *seen.through) : view);
+    seen.through = &views_.emplace_back(seen.through != nullptr ? ir::Compose(view, *seen.through) : view);
     seen.id = graph_.BaseOf(seen.id);
   }
   const Node& node = graph_.node(seen.id);
-  if (!Fits(p, node) || (p.once && !HasOneReader(seen.id))) return false;
+  if (!Fits(p, node) || (p.condition != nullptr && !p.condition(graph_, node))) return false;
+  if (p.once && !HasOneReader(seen.id)) return false;
   if (p.name && !Name(*p.name, seen)) return false;
-  if (!p.name) names_.nodes.push_back(seen.id);
+  if (!p.name) nodes_.push_back(seen.id);
+  if (node.op != Op::kPointwise) seen.through = nullptr;
   const std::vector<Pattern>& in = p.inputs;
   if (in.empty()) return Meets(goal.next);
   if (in.size() == 1) {
     const Goal only = {in[0], {node.inputs[0], seen.through}, goal.next};
     return Meets(&only);
   }
-  // Three inputs match in order; of two, a commutative operation also has the other order.
-  const auto meets = [&](size_t first, size_t second) {
-    const Goal third = {in.back(), {node.inputs.back(), seen.through}, goal.next};
-    const Goal* const rest = in.size() == 3 ? &third : goal.next;
-    const Goal right = {in[1], {node.inputs[second], seen.through}, rest};
-    const Goal left = {in[0], {node.inputs[first], seen.through}, &right};
-    return Meets(&left);
-  };
-  if (!Commutes(p)) return meets(0, 1);
+  // Three inputs match in order; of two, those of a commutative operation also in the other.
+  const Goal third = {in.back(), {node.inputs.back(), seen.through}, goal.next};
+  const Goal* const rest = in.size() == 3 ? &third : goal.next;
+  const Seen left = {node.inputs[0], seen.through}, right = {node.inputs[1], seen.through};
+  const Goal last = {in[1], right, rest}, turned = {in[1], left, rest};
+  const Goal first = {in[0], left, &last};
+  return Commutes(p) ? MeetsEither(first, {in[0], right, &turned}) : Meets(&first);
+}
+
+bool Match::MeetsEither(const Goal& first, const Goal& second) {
   const Names before = names_;
-  if (meets(0, 1)) return true;
+  const size_t nodes = nodes_.size();
+  if (Meets(&first)) return true;
   names_ = before;
-  return meets(1, 0);
+  nodes_.resize(nodes);
+  return Meets(&second);
 }
 
 bool Match::Name(size_t slot, const Seen& seen) {
   const auto behind = [&](NodeId id) { return behind_ != nullptr ? behind_(graph_, id) : id; };
   Seen& known = names_.seen[slot];
   if (known.id == kNoNode) {
-    known = {behind(seen.id), seen.through};
+    known = seen;
     return true;
   }
-  const bool alike =
-      known.through == seen.through || (known.through && seen.through && *known.through == *seen.through);
-  return known.id == behind(seen.id) && alike;
+  const bool alike = known.through == seen.through ||
+                     (known.through != nullptr && seen.through != nullptr && *known.through == *seen.through);
+  return behind(known.id) == behind(seen.id) && alike;
 }
 
 bool Match::HasOneReader(NodeId id) {
@@ -143,7 +160,7 @@ bool Match::HasOneReader(NodeId id) {
 
 NodeId Match::operator[](pattern::Any name) {
   const Seen& seen = names_.seen[name.slot];
-  return seen.through ? Make().ViewNode(seen.id, *seen.through) : seen.id;
+  return seen.through != nullptr ? Make().ViewNode(seen.id, *seen.through) : seen.id;
 }
 
 NodeId Match::Make(const Pattern& p) {

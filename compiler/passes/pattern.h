@@ -11,7 +11,7 @@
 #pragma once
 
 #include <array>
-#include <memory>
+#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -55,9 +55,11 @@ struct Pattern {
   Pattern As(Any given) const;
   // The same, if it has only one reader.
   Pattern Once() const;
-  // The same, or a view of it. What is named in it is seen through that view. Only elementwise nodes may
-  // stand between it and the root.
+  // The same, or a view of it. What is named in it is seen through that view, if only elementwise nodes stand
+  // between.
   Pattern Shown() const;
+  // The same, if the condition holds.
+  Pattern If(bool (*condition)(const Graph&, const Node&)) const;
 
   Kind kind;
   Op op = Op::kPointwise;
@@ -66,6 +68,7 @@ struct Pattern {
   double value = 0;
   std::optional<size_t> name;
   bool once = false, shown = false;
+  bool (*condition)(const Graph&, const Node&) = nullptr;
   std::vector<Pattern> inputs;  // of kEither: the alternatives
 };
 
@@ -78,6 +81,7 @@ inline Pattern operator-(Pattern p) { return {TapeOp::kNeg, {std::move(p)}}; }
 Pattern operator|(Pattern p, Pattern q);
 inline Pattern Cast(Pattern p) { return {TapeOp::kCast, {std::move(p)}}; }
 inline Pattern Exp(Pattern p) { return {TapeOp::kExp, {std::move(p)}}; }
+inline Pattern IsNan(Pattern p) { return {TapeOp::kIsNan, {std::move(p)}}; }
 inline Pattern Max(Pattern p, Pattern q) { return {TapeOp::kMax, {std::move(p), std::move(q)}}; }
 inline Pattern Min(Pattern p, Pattern q) { return {TapeOp::kMin, {std::move(p), std::move(q)}}; }
 inline Pattern Not(Pattern p) { return {TapeOp::kNot, {std::move(p)}}; }
@@ -93,6 +97,27 @@ inline Pattern Sqrt(Pattern p) { return {TapeOp::kSqrt, {std::move(p)}}; }
 inline Pattern Sum(Pattern p) { return {ir::ReduceKind::kSum, std::move(p)}; }
 
 }  // namespace pattern
+
+// Of many patterns, those that can match at a node by its operation.
+class PatternIndex {
+ public:
+  // The next pattern; its number is how many were added before. Its root is a node, or one of two.
+  void Add(const pattern::Pattern& pattern) { Add(pattern, count_++); }
+  // Their numbers, ascending.
+  const std::vector<size_t>& At(const Node& node) const {
+    return of_[node.op == Op::kPointwise ? Place(node.op, node.As<ir::PointwiseAttrs>().op)
+                                         : Place(node.op, TapeOp{})];
+  }
+
+ private:
+  static size_t Place(Op op, TapeOp tape) {
+    return op == Op::kPointwise ? static_cast<size_t>(tape) : 256 + static_cast<size_t>(op);
+  }
+  void Add(const pattern::Pattern& pattern, size_t number);
+
+  size_t count_ = 0;
+  std::vector<std::vector<size_t>> of_ = std::vector<std::vector<size_t>>(512);  // by operation
+};
 
 // What the names of a pattern stand for where it matches. Borrows the graph.
 class Match {
@@ -115,7 +140,7 @@ class Match {
   double operator[](pattern::Number name) const { return *names_.numbers[name.slot]; }
   DType dtype(pattern::Any name) const { return graph_.node(names_.seen[name.slot].id).dtype; }
   // The matched nodes that have no name, the root first.
-  const std::vector<NodeId>& nodes() const { return names_.nodes; }
+  const std::vector<NodeId>& nodes() const { return nodes_; }
 
   // Makes nodes with the provenance and annotations of the root.
   Builder Make() { return BuilderLike(&graph_, root_); }
@@ -126,12 +151,11 @@ class Match {
   // A node, and the view through which the root reads it (null: as it is).
   struct Seen {
     NodeId id = kNoNode;
-    std::shared_ptr<const View> through;
+    const View* through = nullptr;
   };
   struct Names {
     std::array<Seen, pattern::kNodeNames> seen;
     std::array<std::optional<double>, pattern::kNumberNames> numbers;
-    std::vector<NodeId> nodes;
   };
   // What still has to match; a list.
   struct Goal {
@@ -143,6 +167,8 @@ class Match {
   bool Meets(const Goal* goal);
   bool MeetsNode(const Goal& goal);
   bool Name(size_t slot, const Seen& seen);
+  // Meets one goal or, if that fails, the other.
+  bool MeetsEither(const Goal& first, const Goal& second);
   bool HasOneReader(NodeId id);
 
   Graph& graph_;
@@ -150,6 +176,8 @@ class Match {
   Behind behind_;
   NodeId root_ = kNoNode;
   Names names_;
+  std::vector<NodeId> nodes_;
+  std::deque<View> views_;  // of what was seen through them
 };
 
 }  // namespace rondo::passes

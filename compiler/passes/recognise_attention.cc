@@ -2,8 +2,8 @@
 #include <cmath>
 #include <set>
 
-#include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/pattern.h"
 #include "compiler/passes/score_masks.h"
 
 namespace rondo::passes {
@@ -29,9 +29,26 @@ struct Scores {
   std::vector<Factor> factors;  // further factors of the matmul
 };
 
+bool IsOfRows(const Graph&, const Node& reduction) {
+  return reduction.As<ir::ReduceAttrs>().axes == std::vector<int>{reduction.shape.rank - 1};
+}
+
+// x - max(x), by rows
+pattern::Pattern Shifted() {
+  using namespace pattern;
+  return x - Pattern(ir::ReduceKind::kMax, x).If(IsOfRows).Shown();
+}
+
+// y / sum(y), by rows, where y is exp(x - max(x)) or exp(x)
+pattern::Pattern SoftmaxOfRows() {
+  using namespace pattern;
+  const Pattern e = Exp(Shifted()).As(y) | Exp(x).As(y), sum = Sum(y).If(IsOfRows).Shown();
+  return e / sum | e * Reciprocal(sum).Shown();
+}
+
 class Matcher {
  public:
-  explicit Matcher(Graph* graph) : g_(graph) {}
+  explicit Matcher(Graph* graph) : g_(graph), match_(graph, SkipCasts) {}
 
   // The attention that ends in the matmul `values_product`, or kNoNode.
   NodeId Rewrite(NodeId values_product) {
@@ -105,59 +122,20 @@ class Matcher {
     }
   }
 
-  // If `id` repeats the reduction `kind` of x along its last dim: x.
-  NodeId RowReductionOf(NodeId id, ir::ReduceKind kind) const {
-    NodeId base = g_->BaseOf(id);
-    for (;;) {  // casts between
-      const Node* cast = AsPointwise(*g_, base, TapeOp::kCast);
-      if (cast == nullptr || !IsFloat(cast->dtype) || IsFp8(g_->node(cast->inputs[0]).dtype)) break;
-      base = g_->BaseOf(cast->inputs[0]);
-    }
-    const Node& n = g_->node(base);
-    if (n.op != Op::kReduce || n.As<ir::ReduceAttrs>().kind != kind) return kNoNode;
-    const std::vector<int>& axes = n.As<ir::ReduceAttrs>().axes;
-    return axes.size() == 1 && axes[0] == n.shape.rank - 1 ? n.inputs[0] : kNoNode;
-  }
-
-  bool Same(NodeId a, NodeId b) const { return a == b || SkipCasts(*g_, a) == SkipCasts(*g_, b); }
-
-  std::optional<Softmax> MatchSoftmax(NodeId id) const {
+  std::optional<Softmax> MatchSoftmax(NodeId id) {
+    using namespace pattern;
     Softmax out;
-    if (const Node* select = AsPointwise(*g_, id, TapeOp::kSelect)) {
-      const Node* is_nan = AsPointwise(*g_, select->inputs[0], TapeOp::kIsNan);
-      if (is_nan == nullptr || !Same(is_nan->inputs[0], select->inputs[2])) return std::nullopt;
-      if (UniformValue(*g_, select->inputs[1]) != 0.0) return std::nullopt;
+    if (match_.At(Select(IsNan(z), 0, z), id)) {
       out.nan_to_zero = true;
-      id = SkipCasts(*g_, select->inputs[2]);
+      id = SkipCasts(*g_, match_[z]);
     }
     if (g_->node(id).op == Op::kView) {
       std::optional<Softmax> cut = MatchSoftmaxWithSink(id);
       if (cut) cut->nan_to_zero = out.nan_to_zero;
       return cut;
     }
-    NodeId exp = kNoNode, sum = kNoNode;
-    if (const Node* div = AsPointwise(*g_, id, TapeOp::kDiv)) {
-      exp = div->inputs[0];
-      sum = div->inputs[1];
-    } else if (const Node* mul = AsPointwise(*g_, id, TapeOp::kMul)) {
-      for (size_t k : {0, 1}) {
-        const Node* reciprocal = AsPointwise(*g_, g_->BaseOf(mul->inputs[k]), TapeOp::kReciprocal);
-        if (reciprocal == nullptr) continue;
-        exp = mul->inputs[1 - k];
-        sum = reciprocal->inputs[0];
-      }
-    }
-    if (exp == kNoNode) return std::nullopt;
-    exp = SkipCasts(*g_, exp);
-    NodeId summed = RowReductionOf(sum, ir::ReduceKind::kSum);
-    const Node* e = AsPointwise(*g_, exp, TapeOp::kExp);
-    if (e == nullptr || summed == kNoNode || !Same(summed, exp)) return std::nullopt;
-    NodeId shifted = SkipCasts(*g_, e->inputs[0]);
-    out.scores = shifted;
-    if (const Node* sub = AsPointwise(*g_, shifted, TapeOp::kSub)) {
-      NodeId greatest = RowReductionOf(sub->inputs[1], ir::ReduceKind::kMax);
-      if (greatest != kNoNode && Same(greatest, sub->inputs[0])) out.scores = sub->inputs[0];
-    }
+    if (!match_.At(softmax_, id)) return std::nullopt;
+    out.scores = match_[x];
     return out;
   }
 
@@ -172,7 +150,7 @@ class Matcher {
   }
 
   // For a view of all of a softmax but its last column, where the last score is a sink.
-  std::optional<Softmax> MatchSoftmaxWithSink(NodeId shown) const {
+  std::optional<Softmax> MatchSoftmaxWithSink(NodeId shown) {
     const Shape shape = g_->node(shown).shape;
     const NodeId all = g_->node(shown).inputs[0];
     Shape whole = shape;
@@ -184,10 +162,7 @@ class Matcher {
     if (!out) return std::nullopt;
     // Exporters subtract the maximum before a softmax that does so itself.
     NodeId scores = SkipCasts(*g_, out->scores);
-    if (const Node* sub = AsPointwise(*g_, scores, TapeOp::kSub)) {
-      const NodeId greatest = RowReductionOf(sub->inputs[1], ir::ReduceKind::kMax);
-      if (greatest != kNoNode && Same(greatest, sub->inputs[0])) scores = SkipCasts(*g_, sub->inputs[0]);
-    }
+    if (match_.At(shifted_, scores)) scores = SkipCasts(*g_, match_[pattern::x]);
     const Node& both = g_->node(scores);
     if (both.op != Op::kConcat || both.inputs.size() != 2 || both.As<ir::ConcatAttrs>().axis != last ||
         !(g_->node(both.inputs[0]).shape == shape))
@@ -477,6 +452,8 @@ class Matcher {
   }
 
   Graph* g_;
+  Match match_;
+  const pattern::Pattern softmax_ = SoftmaxOfRows(), shifted_ = Shifted();
 };
 
 }  // namespace
@@ -484,12 +461,13 @@ class Matcher {
 Result<PassResult> RecogniseAttention(ir::Graph* graph, const PassOptions&) {
   PassResult result;
   int64_t unrepeated = 0;
+  Matcher matcher(graph);
   for (NodeId id : graph->TopologicalOrder()) {
     const Op op = graph->node(id).op;
     if ((op != Op::kMatMul && op != Op::kAttention) || graph->node(id).dead) continue;
     std::vector<NodeId> unused = graph->node(id).inputs;
     const NodeId made = graph->size();
-    NodeId instead = op == Op::kMatMul ? Matcher(graph).Rewrite(id) : Matcher(graph).Unrepeat(id);
+    NodeId instead = op == Op::kMatMul ? matcher.Rewrite(id) : matcher.Unrepeat(id);
     const bool replaces = instead != kNoNode && graph->CanReplace(id, instead);
     if (replaces) graph->Replace(id, instead);
     // Nodes used only by the old pieces, and unused new ones, must not count as readers.

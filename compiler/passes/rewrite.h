@@ -28,7 +28,8 @@ inline constexpr int kMostSweeps = 8;
 
 // Visits every node, inputs first, and replaces it by what the first rewrite gives that annotations and
 // control edges allow (Graph::CanReplace); repeats that until nothing changes, or `sweeps` times. New nodes
-// that the result does not need are removed at once; the graph is tidy afterwards. Returns the number of
+// that the result does not need are removed at once, so a rewrite keeps none for later; the graph is tidy
+// afterwards. Returns the number of
 // replacements by each rewrite.
 std::vector<int64_t> Apply(Graph* graph, const std::vector<Rewrite>& rewrites, int sweeps);
 inline std::vector<int64_t> ApplyOnce(Graph* graph, const std::vector<Rewrite>& rewrites) {
