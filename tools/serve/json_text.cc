@@ -17,7 +17,7 @@ Result<json> ParseJson(std::string_view text) {
         event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
     if (!begins || depth < kMostDepth) return true;
     too_deep = true;
-    return false;  // nothing of it is kept
+    return false;  // keep nothing of the value
   };
   json value = json::parse(text.begin(), text.end(), guard, false);
   if (too_deep)

@@ -9,15 +9,15 @@
 
 namespace rondo::serve {
 
-// A value of JSON takes many times the bytes of its text: what is parsed counts so often.
+// A parsed JSON value takes many times the bytes of its text. Its bytes are counted with this factor.
 inline constexpr uint64_t kJsonBytesPerByte = 12;
 
-// kInvalidArgument, saying where, for what is no JSON, no object, or nested deeper than 32.
+// kInvalidArgument, with the place, if the text is not JSON, is not an object, or is nested deeper than 32.
 Result<nlohmann::json> ParseJson(std::string_view text);
-// What is not UTF-8 becomes U+FFFD; no number that JSON cannot say: null.
+// Bytes that are not UTF-8 become U+FFFD; numbers that JSON cannot express (NaN, infinity) become null.
 std::string JsonText(const nlohmann::json& value);
 
-// kInvalidArgument: what a client's JSON says cannot be done.
+// kInvalidArgument: a client's request cannot be fulfilled.
 Status Refuse(const std::string& sentence);
 
 // The member called `name`; null if there is none, or it is null.

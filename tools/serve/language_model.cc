@@ -9,7 +9,7 @@ namespace rondo::serve {
 
 namespace {
 
-// A number for each text of the process.
+// A new number for each text of the process.
 uint64_t NextStream() {
   static std::atomic<uint64_t> next{0};
   return ++next;
@@ -31,12 +31,12 @@ class LanguageModel::Engine {
   struct Slot {
     std::unique_ptr<TextJob> job;  // null: the slot is free
     uint64_t stream = 0;
-    Tokens tokens;     // of the prompt, and what was drawn
-    int64_t read = 0;  // of them
+    Tokens tokens;     // the prompt's, then the drawn ones
+    int64_t read = 0;  // how many of them were read
     int64_t drawn = 0;
     tools::Sampler sampler;
     StopTexts stops;
-    TextGrammars::Next next;  // of a text with a grammar
+    TextGrammars::Next next;  // for a text with a grammar
   };
 
   size_t Busy() const {
@@ -44,7 +44,7 @@ class LanguageModel::Engine {
         std::count_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.job != nullptr; }));
   }
 
-  // Fills free slots with texts that wait. False: there is nothing to do, and there will not be.
+  // Fills free slots with waiting texts. False: there is nothing to do, and nothing will come.
   bool Admit() {
     for (Slot& slot : slots_) {
       if (slot.job != nullptr) continue;
@@ -78,7 +78,8 @@ class LanguageModel::Engine {
       positions.push_back(slot.job == nullptr ? 0 : slot.read);
       if (slot.job != nullptr) last = std::max(last, slot.job->deadline);
     }
-    // A chunk of one prompt holds up what is generated beside it, so single tokens come between two of them.
+    // A chunk of one prompt delays the texts generated beside it, so a run of single tokens comes between
+    // two.
     const bool others = Busy() > 1 && chunk_before_;
     const SlotSession::Choice choice = session_->Choose(pending, positions, !others);
     chunk_before_ = choice.is_chunk;
@@ -113,15 +114,15 @@ class LanguageModel::Engine {
     }
   }
 
-  // A token that came of a slot.
+  // A drawn token of a slot.
   struct Came {
     size_t slot = 0;
     tools::DrawnToken token;
-    bool is_end = false;  // one that ends texts, and is no part of them
+    bool is_end = false;  // an end token, which is not part of the text
     bool is_last = false;
   };
 
-  // The next token of each of these slots, and what it says.
+  // Draws the next token of each of these slots, and passes on its text.
   void Draw(const SlotSession::Choice& choice, const std::vector<size_t>& slots) {
     std::vector<size_t> begin;
     for (size_t i : slots) {
@@ -133,7 +134,7 @@ class LanguageModel::Engine {
     for (size_t i : slots) {
       Slot& slot = slots_[i];
       if (slot.job == nullptr) continue;
-      if (slot.next.complete) {  // a grammar of nothing
+      if (slot.next.complete) {  // the grammar allows only the empty text
         End(&slot, Status::Ok(), "stop");
         continue;
       }
@@ -164,7 +165,7 @@ class LanguageModel::Engine {
     if (!came.empty()) Tell(came);
   }
 
-  // What may follow in those of these texts that have a grammar, behind what was drawn last.
+  // Asks which tokens may follow the last drawn ones, for those of these texts that have a grammar.
   void Follow(const std::vector<size_t>& slots) {
     std::vector<TextGrammars::Step> steps;
     std::vector<Slot*> asked;
@@ -211,7 +212,7 @@ class LanguageModel::Engine {
     }
   }
 
-  // What the tokenizer keeps of a text that ends before its time.
+  // Drops the tokenizer's state of a text that ends early.
   void Forget(uint64_t stream) {
     const std::lock_guard<std::mutex> lock(model_->decoding_);
     (void)model_->texts_->Decode({{stream, {}, true}});
@@ -241,7 +242,7 @@ class LanguageModel::Engine {
     *slot = Slot();
   }
 
-  // A run that fails is the end of all its texts.
+  // A run that fails ends all its texts.
   void Fail(const Status& status) {
     for (Slot& slot : slots_) {
       if (slot.job != nullptr) End(&slot, status, "");
@@ -345,7 +346,7 @@ void LanguageModel::Drain() {
     closed_ = true;
   }
   changed_.notify_all();
-  if (reader_.joinable()) reader_.join();  // first: what it still reads becomes jobs
+  if (reader_.joinable()) reader_.join();  // first, because the prompts that it still reads become jobs
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ending_ = true;

@@ -27,7 +27,7 @@ class DurationCounts {
 struct ModelCounts {
   std::array<std::atomic<uint64_t>, 6> answers = {};  // by the first digit of the status
   std::atomic<uint64_t> refused{0};                   // refused because the queue was full
-  std::atomic<uint64_t> runs{0}, joined{0};           // joined: requests that went along in another one's run
+  std::atomic<uint64_t> runs{0}, joined{0};           // joined: requests that shared another one's run
   std::atomic<uint64_t> prompt_tokens{0}, tokens{0};  // for language models
   std::atomic<uint64_t> loads{0}, failed_loads{0};
   DurationCounts waited, took;  // in the queue; from the request to its answer

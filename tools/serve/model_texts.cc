@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-// How many bytes at the end of `text` begin a character of UTF-8 that is not whole.
+// The number of bytes at the end of `text` that begin an incomplete UTF-8 character.
 size_t Unfinished(const std::string& text) {
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);

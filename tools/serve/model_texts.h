@@ -1,7 +1,7 @@
 // ModelTexts: a language model's tokens as text, and back.
 //
-// By the model's tokenizer.json, where its folder has one; otherwise tokens are bytes, if the model has no
-// more than 256, and else numbers with spaces between, as `rondo generate --ids` has them.
+// Uses the model's tokenizer.json if its folder has one. Otherwise tokens are bytes if the model has at most
+// 256, and else numbers separated by spaces, as in `rondo generate --ids`.
 #pragma once
 
 #include <cstdint>
@@ -23,27 +23,29 @@ using tools::Tokens;
 
 class ModelTexts {
  public:
-  // `folder`: the model's, or "". `words`: how many tokens it knows.
+  // `folder`: the model's folder, or "". `words`: the number of tokens in its vocabulary.
   static Result<std::unique_ptr<ModelTexts>> Open(const std::string& python, const std::string& folder,
                                                   int64_t words);
 
   // Tokens that end a text.
   const std::set<int64_t>& ends() const { return ends_; }
   bool has_chat() const { return chat_; }
-  // `special`: with what the tokenizer puts around a text, its first token say. Any thread.
+  // `special`: with the tokens that the tokenizer adds around a text, for example its first one. May be used
+  // by any thread.
   Result<Tokens> Encode(const std::string& text, bool special);
-  // The prompt that the model's chat template makes of messages. Any thread.
+  // The prompt that the model's chat template makes of messages. May be used by any thread.
   Result<std::string> Chat(const nlohmann::json& messages);
   TextGrammars& grammars() { return grammars_; }
-  // Each token by itself. Any thread.
+  // The text of each token by itself. May be used by any thread.
   Result<std::vector<std::string>> Names(const Tokens& tokens);
 
   struct Step {
-    uint64_t stream = 0;  // a number of the caller's for one text
-    Tokens tokens;        // that came
+    uint64_t stream = 0;  // the caller's number for one text
+    Tokens tokens;        // the new ones
     bool ends = false;
   };
-  // What is settled of each text: bytes of a character wait for the rest. One thread.
+  // The text of each step that is complete: bytes of an incomplete character wait for the rest. Must be
+  // called by one thread at a time.
   Result<std::vector<std::string>> Decode(const std::vector<Step>& steps);
 
  private:
@@ -56,9 +58,9 @@ class ModelTexts {
   const int64_t words_;
   bool chat_ = false;
   std::set<int64_t> ends_;
-  TextWorker reader_, writer_;  // prompts do not hold up what is generated
+  TextWorker reader_, writer_;  // two, so that prompts do not delay generated text
   TextGrammars grammars_;
-  std::map<uint64_t, std::string> pending_;  // bytes of no whole character yet
+  std::map<uint64_t, std::string> pending_;  // bytes of incomplete characters
 };
 
 }  // namespace rondo::serve

@@ -182,7 +182,7 @@ void OpenAiAnswer::Finish() {
   reply_->Send(std::move(response));
 }
 
-// What streams already has no other status: an event says it.
+// A stream that has begun cannot change its status, so an event reports the error.
 void OpenAiAnswer::Refuse(HttpResponse response) {
   ended_ = true;
   ++counts_->answers[static_cast<size_t>(response.status / 100)];

@@ -1,7 +1,6 @@
-// OpenAiAnswer: what comes of the texts of one request, as OpenAI's clients read it: one object, or a stream
-// of server-sent events.
+// OpenAiAnswer: the answer to one request, in OpenAI's form: one object, or a stream of server-sent events.
 //
-// Any thread; texts of one request may come from several engines at once.
+// May be used by any thread. The texts of one request may come from several engines at once.
 #pragma once
 
 #include <memory>
@@ -20,15 +19,16 @@ HttpResponse OpenAiError(int status, const std::string& sentence);
 
 class OpenAiAnswer {
  public:
-  // Of `texts` of them. `counts` must outlive it. A stream's deadline moves by `patience` with each piece.
+  // An answer with `texts` texts. `counts` must outlive it. Each piece moves a stream's deadline by
+  // `patience`.
   OpenAiAnswer(std::shared_ptr<Reply> reply, const TextRequest& request, size_t texts, ModelCounts* counts,
                std::chrono::milliseconds patience);
 
   void Add(size_t text, const TextPiece& piece);
   void End(size_t text, const TextEnd& end);
-  // In place of all that: no text comes.
+  // Sends `response` instead, if no text will come.
   void Fail(HttpResponse response);
-  // Nobody waits for what is left of it.
+  // Nobody waits for the rest of the answer.
   bool closed() const;
 
  private:

@@ -27,7 +27,7 @@ uint64_t RandomSeed() {
   return next.fetch_add(0x9E3779B97F4A7C15u);
 }
 
-// All that one request's prompts become, on the thread that may wait for the tokenizer.
+// Turns one request's prompts into jobs, on the thread that may wait for the tokenizer.
 class Prompts {
  public:
   Prompts(TextRequest request, ByteCharge charge, std::shared_ptr<Reply> reply,
@@ -56,7 +56,7 @@ class Prompts {
       job->grammar = request_.grammar;
       if (i == 0) job->charge = std::move(charge_);
       job->arrived = Clock::now();
-      // A stream's reply ends by itself where nothing comes for too long.
+      // A stream's reply ends by itself if nothing comes for too long.
       job->deadline = request_.streams ? Clock::time_point::max() : reply_->deadline();
       job->unwanted = [answer] { return answer->closed(); };
       job->piece = [answer, i](const TextPiece& piece) { answer->Add(i, piece); };
@@ -80,7 +80,7 @@ class Prompts {
             "chat_template.jinja, into its folder",
             model_->name.c_str());
       RONDO_ASSIGN_OR_RETURN(const std::string text, texts.Chat(request_.messages));
-      RONDO_ASSIGN_OR_RETURN(Tokens tokens, texts.Encode(text, false));  // the template has put its tokens in
+      RONDO_ASSIGN_OR_RETURN(Tokens tokens, texts.Encode(text, false));  // the template added special tokens
       prompts->push_back(std::move(tokens));
     }
     for (const std::string& prompt : request_.prompts) {
@@ -102,7 +102,7 @@ class Prompts {
                              static_cast<long long>(token), static_cast<long long>(model.words()));
     }
     const int64_t most = std::max<int64_t>(request_.most_tokens, 1), length = std::ssize(tokens);
-    // The last token that is added is not read, and takes no position.
+    // The last drawn token is not read, and takes no position.
     if (length + most - 1 <= model.context()) return Status::Ok();
     return Status::Error(
         Code::kInvalidArgument,
@@ -184,7 +184,7 @@ void OpenAiApi::Complete(HttpRequest request, bool is_chat, const std::shared_pt
   const std::string name = read->model;
   const std::string busy = "the model \"" + name + "\" has as many texts waiting as it may; try again";
   const auto prompts = std::make_shared<Prompts>(read.Take(), std::move(request.charge), reply, patience_);
-  // A version that ends meanwhile takes no request any more: the next one does.
+  // If the version ends meanwhile, it accepts no request; the next version does.
   for (int tries = 0; tries < kMostSwitches; ++tries) {
     std::string why;
     const auto model = catalog_.Find(name, "", &why);

@@ -14,7 +14,7 @@ namespace rondo::serve {
 
 class OpenAiApi {
  public:
-  // `patience`: how long a stream may say nothing.
+  // `patience`: how long a stream may send nothing.
   OpenAiApi(const Catalog& catalog, const std::atomic<bool>& ending, std::chrono::milliseconds patience)
       : catalog_(catalog), ending_(ending), patience_(patience) {}
 

@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kMostTexts = 128;  // of a request
 constexpr size_t kMostStops = 16;
 
-// Members that ask for what this server does not do, unless they have the value that asks for nothing.
+// Members for features that this server does not have. They are refused unless their value turns the feature
+// off.
 struct NotDone {
   const char* name;
   json nothing;
@@ -125,7 +126,7 @@ class Reader {
     return Status::Ok();
   }
 
-  // A text, tokens, or a list of either.
+  // Reads a text, tokens, or a list of either.
   Status ReadPrompts() {
     const json* prompt = Member(body_, "prompt");
     if (prompt == nullptr) return Refuse("\"prompt\" is missing: a text, tokens, or a list of either");
@@ -207,7 +208,8 @@ class Reader {
     return Status::Ok();
   }
 
-  // Completions say how many; chats that they want any, and how many besides.
+  // Completions give the number of likeliest tokens; chats say whether they want any, and give the number
+  // separately.
   Status ReadChances() {
     int64_t count = -1;
     if (!request_.is_chat) {

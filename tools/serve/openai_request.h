@@ -20,16 +20,16 @@ struct TextRequest {
   tools::SamplerSettings sampling;
   bool has_seed = false;
   int64_t count = 1;         // texts for each prompt
-  int64_t most_tokens = -1;  // -1: not said
+  int64_t most_tokens = -1;  // -1: not given
   int chances = -1;          // as TextJob::chances
   bool ignores_ends = false;
   std::vector<std::string> stops;
   std::shared_ptr<const Grammar> grammar;  // null: none
-  bool streams = false, usage = false;     // usage: in a last chunk
+  bool streams = false, usage = false;     // usage: send token counts in a last chunk
 };
 
-// `text`: what `body` was read from; a schema's members count in their order. kInvalidArgument, naming the
-// member, for what is no such request, or asks for what is not done.
+// `text`: the JSON from which `body` was read, because the order of a schema's members matters.
+// kInvalidArgument, naming the member, for an invalid request or one that asks for something unsupported.
 Result<TextRequest> ReadTextRequest(const nlohmann::json& body, const std::string& text, bool is_chat);
 
 }  // namespace rondo::serve

@@ -15,7 +15,7 @@ namespace rondo::serve {
 
 class PendingReply : public Reply, public std::enable_shared_from_this<PendingReply> {
  public:
-  // `executor`: the connection's strand; only there the timer is used.
+  // `executor`: the connection's strand; the timer is used only there.
   PendingReply(boost::asio::any_io_executor executor, Clock::time_point deadline, uint64_t most_waiting)
       : timer_(executor), deadline_(deadline), most_waiting_(most_waiting) {}
 

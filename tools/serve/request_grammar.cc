@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMostBytes = 1 << 20;
 constexpr const char *kFormat = "response_format", *kStructured = "structured_outputs";
 
-// A schema's properties come in the order in which it has them, which json forgets.
+// The text's properties come in the schema's order, which `json` does not keep.
 ordered_json Ordered(const std::string& text, const char* member) {
   return ordered_json::parse(text, [&](int depth, ordered_json::parse_event_t event, ordered_json& value) {
     return depth != 1 || event != ordered_json::parse_event_t::key || value == member;
@@ -33,7 +33,7 @@ Result<Grammar> ReadFormat(const json& format, const std::string& text) {
   return Grammar{"json_schema", Ordered(text, kFormat)["json_schema"]["schema"].dump()};
 }
 
-// A schema is JSON, or its text; choices are texts; all else is text.
+// A schema is JSON or its text; choices are a list of texts; all other kinds are text.
 Result<Grammar> ReadStructured(const json& structured, const std::string& text) {
   Grammar grammar;
   for (const auto& [name, kind] :

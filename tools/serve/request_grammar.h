@@ -11,7 +11,8 @@
 
 namespace rondo::serve {
 
-// Null: none. `text`: what `body` was read from. kInvalidArgument, naming the member.
+// Null: the request has none. `text`: the JSON from which `body` was read. kInvalidArgument, naming the
+// member.
 Result<std::shared_ptr<const Grammar>> ReadRequestGrammar(const nlohmann::json& body,
                                                           const std::string& text);
 

@@ -3,7 +3,6 @@
 // Even if the first dimension of every port is the same, it need not be a batch: a model may mix its rows.
 // The trial runs the program with generated rows, and again with all rows but the first changed. If the first
 // row's results change, or the program cannot run, requests are not joined, and each has all rows.
-// first row's results change, or it cannot run, requests are not joined, and each has all rows.
 #pragma once
 
 #include <vector>

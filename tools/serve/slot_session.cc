@@ -56,7 +56,7 @@ SlotSession::Choice SlotSession::Choose(const std::vector<int64_t>& pending,
     int64_t most = 0;
     for (size_t slot = 0; slot < pending.size(); ++slot) {
       int64_t count = std::min(pending[slot], length);
-      // The last token is kept for a run that says what follows it.
+      // Keeps the last token for a run that gives its logits.
       if (count == pending[slot] && count > 0 && !Gives(choice.program, count)) --count;
       whole = whole && count == length;
       fits = fits && positions[slot] + length <= form_.context;
@@ -79,7 +79,7 @@ bool SlotSession::Fill(const DecoderProgram& program, const DecoderInput& input,
   const Buffer& b = plan.buffers[plan.programs[program.program].inputs[input.port].buffer];
   const int64_t elements = b.shape.elements(), length = program.length;
   const auto store = [&](int64_t i, int64_t value) { scalar::Store(b.dtype, bytes->data(), i, value); };
-  // Of ports that all texts share, and of texts beyond the slots: those of the first.
+  // Ports that all texts share, and texts beyond the slots, use the first slot's values.
   const auto slot_of = [&](int64_t i, int64_t each) -> const SlotInput& {
     const int64_t text = each == 0 ? 0 : i / each;
     return inputs[static_cast<size_t>(text < std::ssize(inputs) ? text : 0)];
@@ -126,13 +126,13 @@ bool SlotSession::Fill(const DecoderProgram& program, const DecoderInput& input,
         if (input.role == PortRole::kTotal) value += length;
         if (input.role == PortRole::kLast) value += length - 1;
         if (input.role == PortRole::kSampleRows) value = std::max<int64_t>(slot.count - 1, 0);
-        if (elements == 1 && input.role == PortRole::kTotal) {  // of all texts: the longest
+        if (elements == 1 && input.role == PortRole::kTotal) {  // one number for all texts: the longest
           for (const SlotInput& other : inputs) value = std::max(value, other.position + length);
         }
         store(i, value);
       }
       return true;
-    default: return false;  // what only draws on the device need
+    default: return false;  // needed only for draws on the device
   }
 }
 
@@ -176,8 +176,8 @@ void SlotSession::ReadLogits(size_t number, int64_t slot, int64_t count, std::ve
 
 // ------------------------------------------------------------------------------------------ the trial
 
-// Lets each slot read the same three tokens, one a run, slot s from run delays[s] on, and rest before. The
-// logits behind the third.
+// Lets each slot read the same three tokens, one per run. Slot s rests before run delays[s]. Gives the logits
+// after the third token.
 Status SlotSession::TryTexts(const std::vector<int64_t>& delays, std::vector<std::vector<float>>* logits) {
   RONDO_RETURN_IF_ERROR(session_.ResetState());
   Tokens tokens;
@@ -198,7 +198,7 @@ Status SlotSession::TryTexts(const std::vector<int64_t>& delays, std::vector<std
   return session_.ResetState();
 }
 
-// Texts that begin at different runs must each come out as one does that is alone: then slots are apart.
+// Slots are independent if texts that begin at different runs give the same results as a text alone.
 Status SlotSession::Try() {
   const int64_t texts = form_.texts;
   if (texts == 1 || !form_.pads || form_.context < 8) return Status::Ok();

@@ -1,7 +1,7 @@
-// TextGrammars: which tokens may come next in texts that follow a grammar.
+// TextGrammars: the tokens that may come next in texts that follow a grammar.
 //
-// PyPI's llguidance, in a Python process of its own (text_worker.py) that starts with the first grammar: what
-// is slow to compile, or ends the process, holds up or ends texts with grammars alone.
+// Uses PyPI's llguidance in a separate Python process (text_worker.py), which starts with the first grammar.
+// So a grammar that compiles slowly, or crashes the process, only affects texts with grammars.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +18,34 @@ namespace rondo::serve {
 using tools::Tokens;
 
 struct Grammar {
-  std::string kind;  // as llguidance names them: "json_schema", "regex", "choice", "grammar"
+  std::string kind;  // llguidance's names: "json_schema", "regex", "choice", "grammar"
   std::string text;
 };
 
-// Any thread.
+// May be used by any thread.
 class TextGrammars {
  public:
   // As ModelTexts::Open.
   TextGrammars(const std::string& python, const std::string& folder, int64_t words)
       : worker_(python, folder), words_(words) {}
 
-  // Whether texts can follow it; compiled, it is kept for those that do. kInvalidArgument: the library's
-  // sentence.
+  // Compiles the grammar, and keeps it for the texts that follow it. kInvalidArgument, with the library's
+  // message, if texts cannot follow it.
   Status Check(const Grammar& grammar);
 
   struct Step {
-    uint64_t text = 0;                // a number of the caller's
-    const Grammar* begins = nullptr;  // of a text that begins
-    Tokens tokens;                    // that came since
+    uint64_t text = 0;                // the caller's number for the text
+    const Grammar* begins = nullptr;  // set if the text begins
+    Tokens tokens;                    // the new ones
   };
   struct Next {
-    Status status;                  // kAborted: what was known of the text is lost
+    Status status;                  // kAborted: the text's state in the process is lost
     bool complete = false;          // nothing can follow
     std::vector<uint32_t> allowed;  // otherwise bit i of word i / 32: token i may follow
   };
-  // One exchange for all of them.
+  // One exchange with the process for all steps.
   std::vector<Next> Follow(const std::vector<Step>& steps);
-  // A text that has ended.
+  // Call this when a text has ended.
   void Forget(uint64_t text);
 
  private:
@@ -54,7 +54,7 @@ class TextGrammars {
   TextWorker worker_;
   const int64_t words_;
   std::mutex mutex_;
-  std::vector<uint64_t> gone_;  // that the process does not know of yet
+  std::vector<uint64_t> gone_;  // ended texts, not yet reported to the process
 };
 
 }  // namespace rondo::serve

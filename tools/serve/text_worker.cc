@@ -27,7 +27,7 @@ constexpr size_t kMostAnswer = 256 << 20;
 
 Status TextWorker::Begin() {
   if (process_ != 0) return Status::Ok();
-  int in[2], out[2];  // ours, the process's
+  int in[2], out[2];  // [0]: the server's end, [1]: the process's
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0)
     return Status::Error(Code::kIo, "no socket for the process of the model's texts: %s",
                          std::strerror(errno));
@@ -40,13 +40,14 @@ Status TextWorker::Begin() {
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, in[1], 0);
   posix_spawn_file_actions_adddup2(&files, out[1], 1);
-  posix_spawn_file_actions_addclosefrom_np(&files, 3);  // the server's connections are not this process's
+  posix_spawn_file_actions_addclosefrom_np(&files, 3);  // the process must not inherit the connections
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
-  // In a group of its own: a signal from the terminal ends the server first, and that ends it.
+  // A separate process group: a signal from the terminal reaches only the server, which then ends the
+  // process.
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   const char* line[] = {python_.c_str(), "-c", kTextWorkerScript, folder_.c_str(), nullptr};
@@ -125,7 +126,7 @@ Result<std::string> TextWorker::Exchange(const std::string& line) {
   Result<std::string> answer = status.ok() ? ReadLine() : Result<std::string>(status);
   if (answer.ok()) return answer;
   End();
-  // One that had died before is no fault of this request; one that takes too long may be.
+  // This request did not cause an earlier death, so it is sent again; it may have caused a timeout.
   if (std::chrono::steady_clock::now() - start >= kMostTime) return answer.status();
   RONDO_RETURN_IF_ERROR(Begin());
   RONDO_RETURN_IF_ERROR(Write(line));

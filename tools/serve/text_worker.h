@@ -1,8 +1,8 @@
-// TextWorker: a Python process that knows a model's tokenizer, chat template and grammars (text_worker.py).
+// TextWorker: a Python process for a model's tokenizer, chat template and grammars (text_worker.py).
 //
-// There is no kept library in C or C++ that reads tokenizer.json, or renders chat templates as Jinja does,
-// and llguidance comes as a Python module. A process of its own cannot take the server with it: one that
-// dies, or does not answer in time, is started anew with the next request.
+// No maintained C or C++ library reads tokenizer.json or renders chat templates as Jinja does, and llguidance
+// is a Python module. Because the process is separate, its failure does not end the server: a process that
+// dies, or does not answer in time, is started again with the next request.
 #pragma once
 
 #include <sys/types.h>
@@ -16,28 +16,28 @@
 
 namespace rondo::serve {
 
-// One request after the other; any thread.
+// Handles one request after the other. May be used by any thread.
 class TextWorker {
  public:
-  // `python`: a Python with tokenizers, jinja2 and llguidance; `folder`: the model's, or "".
+  // `python`: a Python with tokenizers, jinja2 and llguidance; `folder`: the model's folder, or "".
   TextWorker(std::string python, std::string folder)
       : python_(std::move(python)), folder_(std::move(folder)) {}
   ~TextWorker() { End(); }
   TextWorker(const TextWorker&) = delete;
 
-  // `tail`: the bytes behind the answer. kInvalidArgument: the worker's own sentence. kAborted: it died, or
-  // took longer than 20 s.
+  // `tail`: gets the bytes after the answer. kInvalidArgument: the worker's own message. kAborted: the worker
+  // died, or took longer than 20 s.
   Result<nlohmann::json> Ask(const nlohmann::json& request, std::string* tail = nullptr);
 
  private:
-  // The line that answers `line`, of a new process where the one there was had died.
+  // The line that answers `line`. Starts a new process if the old one has died.
   Result<std::string> Exchange(const std::string& line);
   Status Begin();
   void End();
   Status Write(const std::string& line);
   Result<std::string> ReadLine();
   Result<std::string> ReadBytes(size_t count);
-  // More of what the process writes, until a time.
+  // Reads more of the process's output, until that time at most.
   Status Read(std::chrono::steady_clock::time_point until);
 
   const std::string python_, folder_;

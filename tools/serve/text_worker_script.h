@@ -1,4 +1,4 @@
-// The text of text_worker.py, which CMake puts into the library.
+// The text of text_worker.py, which CMake embeds into the library.
 #pragma once
 
 namespace rondo::serve {
