@@ -6,7 +6,6 @@
 // the device if the plan does that (compile --sample), and otherwise on the host (sampler.h). With several
 // processes, each has the same texts and takes the same steps; results that only some devices have are sent
 // to the others. Borrows the session, the form and the given tensors. Not thread-safe.
-// told. Borrows the session, the form and the given tensors. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -68,11 +67,11 @@ class Decoder {
   struct Chunk {
     const std::vector<Tokens>* texts = nullptr;
     int64_t first = 0, count = 0;
-    int64_t text = 0;  // tokens of each text up to the end of what is read: of all of a prompt
-    const Sampling* sampling = nullptr;           // draws are counted anew, from `draws` on
+    int64_t text = 0;  // each text's length: while a prompt is read, that of the whole prompt
+    const Sampling* sampling = nullptr;           // if set, draws are counted again, from `draws` on
     const std::vector<int64_t>* draws = nullptr;  // of each text; null: 0
-    bool drawn = false;                           // the tokens are those the device has
-    int64_t rounds = 1;                           // of a loop
+    bool drawn = false;                           // the tokens are the ones drawn on the device
+    int64_t rounds = 1;                           // of a token loop
     const Tokens* stops = nullptr;
     const std::vector<bool>* ended = nullptr;  // by text
   };
@@ -105,8 +104,8 @@ class Decoder {
   Processes* processes_;
   int64_t position_;
   std::vector<Buffers> buffers_;         // by program of the form, then of its loop
-  Sampling sampling_;                    // of what is drawn on the host,
-  std::vector<int64_t> draws_;           // and how many draws each text has had
+  Sampling sampling_;                    // for draws on the host
+  std::vector<int64_t> draws_;           // the number of draws of each text so far
   std::vector<uint8_t> encoded_;         // the encoder's result
   std::vector<int64_t> source_lengths_;  // by text
 };

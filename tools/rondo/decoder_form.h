@@ -32,12 +32,12 @@ enum class PortRole : uint8_t {
   kSampling,    // state: temperature, top-k, top-p of each text
   kDraws,       // state: seed and number of draws of each text
   kLastTokens,  // state: the tokens drawn last
-  kTextLength,  // state: how long the text is that the run's tokens are of, its prompt while that is read
-  kEncoded,     // what the encoder gave
-  kSourceMask,  // of what it read: 1 where there is a token, then 0
-  kLoopRounds,  // of a program of several rounds: how many are wanted
+  kTextLength,  // state: the length of the text; while a prompt is read, of the whole prompt
+  kEncoded,     // the encoder's result
+  kSourceMask,  // mask of the encoder's source: 1 for its tokens, then 0
+  kLoopRounds,  // of a token loop: the number of rounds wanted
   kLoopStops,   // tokens that end a text, then -1
-  kLoopEnded,   // of each text: 1 if it has ended before
+  kLoopEnded,   // for each text: 1 if it has already ended
 };
 
 // A mask may have a row for every query, [1 or texts, ..., s, context]; each row shows the positions up to
@@ -53,8 +53,8 @@ struct DecoderProgram {
   std::vector<DecoderInput> inputs;  // in plans for several devices, a state occurs several times
   bool reads_drawn = false;          // its tokens are the state kLastTokens
   uint32_t logits = kNone;           // outputs
-  bool all_rows = false;             // logits, or tokens, of any of its tokens, not only of the last
-  uint32_t next = kNone;             // tokens drawn, in a loop of each round
+  bool all_rows = false;             // logits or drawn tokens for each token it reads, not only the last
+  uint32_t next = kNone;             // the drawn tokens; in a token loop, those of each round
   bool begins = false;               // reads the first tokens of texts, and no others
 };
 
@@ -74,12 +74,12 @@ struct DecoderForm {
   bool draws = false;    // with the states kSampling and kDraws
   bool chooses = false;  // by the length of texts (kTextLength): texts of a batch must have one length
   EncoderProgram encoder;
-  // Reads what was drawn last, and draws up to `rounds` tokens of each text (compile --token-loop); the
-  // program is kNone where there is none.
+  // Reads the tokens drawn last, and draws up to `rounds` tokens of each text (compile --token-loop). Without
+  // such a program, its `program` is kNone.
   DecoderProgram loop;
   int64_t rounds = 0;
-  // Tokens behind a text's end do no harm, nor those that are read again: all states are caches, and they are
-  // overwritten.
+  // Tokens after a text's end, and tokens that are read again, have no effect: all states are caches, whose
+  // rows are overwritten.
   bool pads = false;
 };
 

@@ -2,7 +2,6 @@
 //
 // Each question starts a process (onnxruntime_values.py), which runs the model without optimisation. Files go
 // through a folder that the destructor removes.
-// through a folder that is removed with the object.
 #pragma once
 
 #include <string>

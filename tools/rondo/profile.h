@@ -1,7 +1,7 @@
 // Profile: what `rondo tune` and `rondo profile` measured, as a file that `rondo compile --profile` reads.
 //
-// JSON, in this form (kernels in the order of their keys, so that equal profiles are equal files; what has
-// nothing to say is left out):
+// JSON in this form. Kernels are in the order of their keys, so that equal profiles are equal files; empty
+// members are left out:
 //
 //   {
 //     "rondo_profile": 1,

@@ -12,12 +12,12 @@ import pathlib
 import sys
 
 ANSWERS = os.fdopen(os.dup(1), "wb")
-os.dup2(2, 1)  # what libraries print is no answer
-FOLDER = pathlib.Path(sys.argv[1] or os.devnull)  # a plan without a folder of its own has none of the files
+os.dup2(2, 1)  # output printed by libraries must not be taken for an answer
+FOLDER = pathlib.Path(sys.argv[1] or os.devnull)  # a plan without its own folder has none of these files
 
 
 class Wrong(Exception):
-    """A sentence for whoever asked."""
+    """An error whose message goes to the asker."""
 
 
 def read_json(name):
@@ -26,7 +26,7 @@ def read_json(name):
 
 
 def text_of(token):
-    """Configurations have tokens as text, or as an object with it."""
+    """The text of a token in a configuration: a string, or an object with one."""
     return token.get("content") if isinstance(token, dict) else token
 
 
@@ -47,7 +47,7 @@ class Model:
             self.ends.add(self.tokenizer.token_to_id(self.special["eos_token"]))
         self.ends.discard(None)
         source = config.get("chat_template")
-        if isinstance(source, list):  # several, by name
+        if isinstance(source, list):  # several named templates
             source = next((one["template"] for one in source if one["name"] == "default"), None)
         if (FOLDER / "chat_template.jinja").exists():
             source = (FOLDER / "chat_template.jinja").read_text(encoding="utf-8")
@@ -81,7 +81,7 @@ class Model:
         return {"text": self.template.render(messages=request["messages"], add_generation_prompt=True, **self.special)}
 
     def decode(self, request):
-        """`streams`: [name, tokens, whether it ends]; the text that is settled of each."""
+        """The complete text of each of `streams`: [name, tokens, whether it ends]."""
         from tokenizers.decoders import DecodeStream
         texts = []
         for name, tokens, ends in request["streams"]:
@@ -91,7 +91,7 @@ class Model:
                 piece = stream[0].step(self.tokenizer, token) or ""
                 stream[1] = [] if piece else stream[1] + [token]
                 text += piece
-            if ends:  # bytes of a character of which nobody will see the rest
+            if ends:  # give out the bytes of an incomplete character, because no more will come
                 text += self.tokenizer.decode(stream[1]) if stream[1] else ""
                 del self.streams[name]
             texts.append(text)
@@ -101,7 +101,7 @@ class Model:
         return {"texts": [self.tokenizer.decode([token], skip_special_tokens=False) for token in request["ids"]]}
 
     def grammar(self, request):
-        """Whether texts can follow it: `grammar`, of a model with `words` tokens."""
+        """Whether texts of a model with `words` tokens can follow `grammar`."""
         if self.grammars is None:
             self.grammars = Grammars(self, request["words"])
         self.grammars.compiled(*request["grammar"])
@@ -114,7 +114,7 @@ class Model:
 
 
 class ByteTokens:
-    """Tokens that are bytes, as llguidance asks for them; `end` may be one more behind them."""
+    """A tokenizer for tokens that are bytes, in llguidance's form; `end` may be one more token after them."""
 
     def __init__(self, words, end):
         self.eos_token_id, self.bos_token_id, self.special_token_ids = end, None, [end]
@@ -125,16 +125,16 @@ class ByteTokens:
 
 
 class Grammars:
-    """Which tokens may come next in texts that follow a grammar: a matcher for each text, which knows its tokens so far."""
+    """The tokens that may come next in texts that follow a grammar. Each text has a matcher, which knows its tokens so far."""
 
-    MOST = 64  # compiled grammars that are kept
+    MOST = 64  # compiled grammars to keep
 
     def __init__(self, model, words):
         try:
             import llguidance
         except ImportError as error:
             raise Wrong("Python's llguidance is missing, which grammars need (tools/setup --serve)") from error
-        # llguidance asks for a token that ends texts; where the model has none, it is one that is never drawn.
+        # llguidance requires an end token. If the model has none, this is a token that is never drawn.
         ends = sorted(end for end in model.ends if end < words) or [words]
         if model.tokenizer is not None:
             model.tokenizer.no_padding()
@@ -149,23 +149,23 @@ class Grammars:
         self.known, self.texts = {}, {}
 
     def compiled(self, kind, text):
-        """`kind`: as llguidance's grammar_from has it."""
+        """`kind`: a kind of llguidance's grammar_from."""
         matcher = self.known.pop((kind, text), None)
         if matcher is None:
             matcher = self.library.LLMatcher(self.tokens, self.library.grammar_from(kind, text), log_level=0)
             if matcher.is_error():
                 raise Wrong(f"texts cannot follow the {kind.replace('json_', 'JSON ')}: {self.error_of(matcher)}")
-        self.known[kind, text] = matcher  # the latest is the last
+        self.known[kind, text] = matcher  # the most recently used is last
         if len(self.known) > self.MOST:
             del self.known[next(iter(self.known))]
         return matcher
 
     @staticmethod
     def error_of(matcher):
-        return matcher.get_error().split("\n<")[0]  # behind it: llguidance's own state
+        return matcher.get_error().split("\n<")[0]  # llguidance's internal state follows
 
     def follow(self, texts, gone):
-        """`texts`: [name, the grammar of one that begins, tokens that came]. Of each {}, and its mask in the tail, or why it has none."""
+        """`texts`: [name, the grammar if the text begins, new tokens]. Gives {} for each, with its mask in the tail, or the reason why it has none."""
         for name in gone:
             self.texts.pop(name, None)
         matchers = []
@@ -191,7 +191,7 @@ class Grammars:
         return {"texts": answers, "tail": b"".join(tail)}
 
     def masks(self, matchers):
-        """By id; none of those that are complete, where no token of the model can follow."""
+        """Masks by id, without texts that are complete: no token of the model can follow those."""
         if not matchers:
             return {}
         size, kept = (self.tokens.vocab_size + 31) // 32 * 4, (self.words + 31) // 32 * 4
@@ -212,7 +212,7 @@ def main():
             answer = getattr(model, request["do"])(request)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # pylint: disable=broad-except  # the tokenizer's panics are no Exception
+        except BaseException as error:  # pylint: disable=broad-except  # the tokenizer's panics are not Exceptions
             answer = {"error": " ".join(str(error).split()) or type(error).__name__}
         tail = answer.pop("tail", b"")
         if tail:

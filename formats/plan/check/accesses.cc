@@ -169,7 +169,6 @@ Box ProgramCheck::Whole(const Access& access, const Box& box) const {
 // Calls visit(box) for the boxes that `access` touches in all rounds of its loop, placed in memory; see
 // ForPieces. If the bytes of all rounds do not form a box, a read ends the visits as `visit` does, and a
 // write visits its first round.
-// round is visited.
 bool ProgramCheck::ForBoxes(const Access& access, const Visit<Box>& visit) {
   return ForPieces(*access.print, work_, [&](const Box& piece) {
     const Box once = Shifted(piece, access.base), all = Whole(access, once);
