@@ -27,7 +27,9 @@ void AddShare(const ProgramInWork& whole, ir::Graph graph, uint32_t device,
   share.fates = whole.fates;
   share.bound = whole.bound;
   share.asserted = whole.asserted;
+  share.asserted_of_constants = whole.asserted_of_constants;
   share.sources_of = whole.sources_of;
+  share.contracting = whole.contracting;
 }
 
 // The number of a device: its stage and its rank there.

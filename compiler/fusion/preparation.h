@@ -52,6 +52,7 @@ class Preparation {
   void FindStateChains();
   ir::Versions WithChangedParts(const std::vector<NodeId>& chain) const;
   std::vector<NodeId> CallsInPlace(NodeId write, const ir::Versions& versions) const;
+  bool MayRunNothing(NodeId write) const;
   void CopyOwnReads(const ir::Versions& versions);
   void CopyLateReads(const ir::Versions& versions);
   bool IsReadLate(const ir::Versions& versions, size_t number, NodeId reader, size_t slot) const;

@@ -92,7 +92,7 @@ ir::Versions Preparation::WithChangedParts(const std::vector<NodeId>& chain) con
 // something else is put there.
 std::vector<NodeId> Preparation::CallsInPlace(NodeId write, const ir::Versions& versions) const {
   const Node& node = g_.node(write);
-  if (node.op != Op::kIndexedWrite) return {};
+  if (node.op != Op::kIndexedWrite || (g_.annotated && !MayRunNothing(write))) return {};
   const ir::IndexedAttrs& attrs = node.As<ir::IndexedAttrs>();
   const std::optional<uint64_t> place = RunOffset(attrs.map, node.dtype);
   if (!place || !attrs.dims.empty() || attrs.combine != ir::ScatterCombine::kNone) return {};
@@ -114,6 +114,14 @@ std::vector<NodeId> Preparation::CallsInPlace(NodeId write, const ir::Versions& 
     calls.push_back(base);
     at = g_.node(step.runs).inputs[step.slot];
   }
+}
+
+// Whether annotations of `write` hold though nothing runs for it: it has none, or is in the region of the
+// call before it.
+bool Preparation::MayRunNothing(NodeId write) const {
+  const Node& node = g_.node(write);
+  if (ir::MayShareKernel(node, Node())) return true;
+  return node.annotations.count("fuse") == 0 && ir::BoundAlike(node, g_.node(g_.BaseOf(node.inputs[1])));
 }
 
 // Data that a write takes from its own storage, as updates, indices or other arguments, is read before

@@ -19,9 +19,16 @@ int IndexOf(const List& list, const std::string& name) {
   return -1;
 }
 
+// Whether the node gives its input as it is: a copy that an annotation asks for, or an assertion.
+bool GivesItsInput(const Graph& g, const Node& n) {
+  if (n.op != Op::kPointwise || n.inputs.size() != 1) return false;
+  const TapeOp op = n.As<ir::PointwiseAttrs>().op;
+  return op == TapeOp::kAssertFinite || (op == TapeOp::kCast && g.node(n.inputs[0]).dtype == n.dtype);
+}
+
 // True if `output` is `input` with some elements replaced: the path back leads only through views,
-// concatenations, and the data of kIndexedWrites and of calls that change it (other paths may end at what is
-// written).
+// concatenations, what gives its input, and the data of kIndexedWrites and of calls that change it (other
+// paths may end at what is written).
 bool IsUpdateOf(const Graph& g, NodeId output, NodeId input) {
   std::set<NodeId> seen;
   std::vector<NodeId> work = {output};
@@ -33,7 +40,7 @@ bool IsUpdateOf(const Graph& g, NodeId output, NodeId input) {
     const Node& n = g.node(id);
     if (const ir::VersionStep step = ir::VersionStepOf(g, id); step.runs != ir::kNoNode) {
       work.push_back(g.node(step.runs).inputs[step.slot]);
-    } else if (n.op == Op::kView || n.op == Op::kConcat) {
+    } else if (n.op == Op::kView || n.op == Op::kConcat || GivesItsInput(g, n)) {
       work.insert(work.end(), n.inputs.begin(), n.inputs.end());
     }
   }

@@ -22,7 +22,8 @@ using ir::Region;
 
 // One write of the chain: an update of the model in new coordinates, or a piece of a concatenation.
 struct Write {
-  NodeId origin = kNoNode;  // the node of the model
+  NodeId origin = kNoNode;  // the node of the model that computes the updates,
+  NodeId placer = kNoNode;  // and the one that puts them there, if that is another
   NodeId updates = kNoNode;
   std::vector<NodeId> index;
   ir::IndexedAttrs attrs;
@@ -89,6 +90,7 @@ class State {
       }
       case Op::kConcat: {
         int axis = n.As<ir::ConcatAttrs>().axis;
+        const NodeId outer = std::exchange(concat_, id);
         int64_t at = 0;
         for (NodeId piece : in) {
           int64_t count = g_->node(piece).shape[axis];
@@ -96,10 +98,11 @@ class State {
           Inherit(id, piece);
           at += count;
         }
+        concat_ = outer;
         return true;
       }
       case Op::kIndexedWrite: {
-        Write write{id, in[1], {in.begin() + 2, in.end()}, n.As<ir::IndexedAttrs>()};
+        Write write{id, kNoNode, in[1], {in.begin() + 2, in.end()}, n.As<ir::IndexedAttrs>()};
         if (!LeadsToInput(in[0])) return Fresh(id, place);
         if (!Place(in[0], place, depth + 1)) return false;
         Inherit(id, in[0]);
@@ -125,7 +128,9 @@ class State {
     if (!LeadsToInput(data) || !Stays(data, from, &seen)) return Fresh(id, place);
     if (!Place(data, from, depth + 1)) return false;
     Inherit(id, data);
-    return Fresh(id, place);
+    if (!Fresh(id, place)) return false;
+    writes_.back().placer = concat_;  // the call itself writes nothing more
+    return true;
   }
 
   // Whether all that `id` has of the state, through what Place walks, is at `place` where it is in the state.
@@ -184,7 +189,7 @@ class State {
     if (!Place(update->old, place, depth + 1)) return false;
     Inherit(id, update->old);
     OneHotWrite made = MakeOneHotWrite(g_, id, *update);
-    Write write{id, made.updates, {made.index}, std::move(made.attrs)};
+    Write write{id, kNoNode, made.updates, {made.index}, std::move(made.attrs)};
     if (!ir::Rebase(place, &write.attrs))
       return Fail("the position that " + Describe(id) + " writes has no plain stride in the state");
     return Record(id, write);
@@ -210,7 +215,7 @@ class State {
   // A tensor that is not a version of the state, or an unchanged one: written to its place as a whole.
   bool Fresh(NodeId id, const View& place, bool moves = false) {
     if (!place.affine()) return Fail("the place of " + Describe(id) + " has no plain strides");
-    Write write{id, id, {}, {}};
+    Write write{id, kNoNode, id, {}, {}};
     write.attrs.map = place;
     write.attrs.may_collide = false;
     write.moves = moves;
@@ -265,9 +270,10 @@ class State {
     versions_ = {input_};
     for (size_t t = 0; t < turns.size(); ++t) {
       const Write& w = writes_[turns[t]];
-      ir::Builder b = BuilderLike(g_, w.origin);
+      const NodeId like = w.placer == kNoNode ? w.origin : w.placer;
+      ir::Builder b = BuilderLike(g_, like);
       version = b.IndexedWrite(version, w.updates, w.index, w.attrs);
-      g_->node(version).sources = g_->node(w.origin).sources;
+      g_->node(version).sources = g_->node(like).sources;
       versions_.push_back(version);
       turn_of_[turns[t]] = t;
     }
@@ -373,6 +379,7 @@ class State {
   NodeId input_;
   size_t output_;
   bool kept_ = false;
+  NodeId concat_ = kNoNode;  // the innermost concatenation whose pieces are being placed
   std::map<NodeId, Placed> placed_;
   std::vector<Write> writes_;
   std::vector<size_t> turn_of_;   // for each write, its index in the chain

@@ -337,6 +337,41 @@ TEST_F(ChangedParts, APartThatStaysBesideAChangedWholeIsRight) {
   EXPECT_EQ(Total(), wanted);
 }
 
+// Annotations of calls hold in place. What is annotated to run, runs.
+TEST_F(ChangedParts, WithAnnotationsAreRight) {
+  const auto note = [](onnx::NodeProto* node, const char* key, const char* value) {
+    onnx::StringStringEntryProto* entry = node->add_metadata_props();
+    entry->set_key(std::string("rondo.") + key);
+    entry->set_value(value);
+  };
+  struct Case {
+    const char *of, *key, *value;
+    size_t others;  // steps that are no calls
+  };
+  for (const Case& c : {Case{"call", "graph", "off", 0}, Case{"call", "region", "r", 0},
+                        Case{"concat", "fuse", "off", 3}, Case{"concat", "assert", "finite", 2}}) {
+    SCOPED_TRACE(std::string(c.of) + ": " + c.key);
+    Clear();
+    StateOf(4);
+    Rows("a", "total", 0, 2);
+    Rows("b", "total", 2, 4);
+    onnx::NodeProto* call = Call("Reverse", {"a"}, {"ar"});
+    if (c.of == std::string("call")) note(call, c.key, c.value);
+    Call("Reverse", {"b"}, {"br"});
+    Join("total_out", {"ar", "br"});
+    if (c.of == std::string("concat")) note(model_.graph()->mutable_node(4), c.key, c.value);
+    model_.Output("total_out");
+    ASSERT_MADE();
+    EXPECT_EQ(Others(), c.others) << Reasons();
+    Floats wanted = Counting(64);
+    SetTotal(wanted);
+    Run({});
+    ReverseAt(&wanted, 0);
+    ReverseAt(&wanted, 2);
+    EXPECT_EQ(Total(), wanted);
+  }
+}
+
 // Whether a test has a copy, or several, nothing of what is read is ever wrong.
 class RandomParts : public ChangedParts {
  protected:

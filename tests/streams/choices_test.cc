@@ -77,6 +77,19 @@ TEST_F(Choices, OfPrecisionGoBeforeThatOfTheModel) {
             "q:library/bf16 k:generated/bf16 v:generated/bf16");
 }
 
+TEST_F(Choices, HoldOnSeveralDevices) {
+  for (const Weights weights : {Weights::kDivide, Weights::kGather}) {
+    options_.tensor_parallel = 2;
+    options_.weights = weights;
+    for (const char* choice : {"deterministic", "matmul=generated", "precision=bf16"}) {
+      for (const char* nodes : {"q:", "*:"}) {
+        const Status status = Compile(Products(), {std::string(nodes) + choice}).status();
+        EXPECT_TRUE(status.ok()) << status.message();
+      }
+    }
+  }
+}
+
 TEST_F(Choices, ThatCannotBeKeptAreRefusedWithTheReason) {
   ExpectRefused(Products(), {"q:matmul=library"}, {"MatMul \"q\"", "plans for the host call no library"});
   ExpectRefused(Products(), {"qk:matmul=generated"}, {"Add \"qk\"", "no matmul, convolution or attention"});
