@@ -10,13 +10,13 @@ for threads in 1 2; do
   "$rondo" generate "$work/pycoder.rondo" --prompt-file "$work/prompt" --max-tokens 120 --raw --threads $threads >"$work/out"
   cmp "$work/out" "$model/greedy.bytes"
 done
-# Shared out over devices: heads of the caches and columns of the weights where they divide (2), whole caches (3, 4).
+# Sharded over devices: 2 divides the heads of the caches and the columns of the weights; 3 and 4 keep whole caches.
 for devices in 2 3 4; do
   "$rondo" compile prefill="$model/prefill64.onnx" decode="$model/decode.onnx" --tp $devices -o "$work/shared.rondo"
   "$rondo" generate "$work/shared.rondo" --prompt-file "$work/prompt" --max-tokens 120 --raw >"$work/out"
   cmp "$work/out" "$model/greedy.bytes"
 done
-# Cut into stages, each with the caches of its layers; each stage shared out; and weights gathered as they are used.
+# Cut into stages, each with the caches of its layers; each stage sharded; and weights gathered before their use.
 for sharing in "--pp 2" "--pp 2 --tp 2" "--tp 3 --weights gather" "--pp 2 --tp 2 --weights gather"; do
   "$rondo" compile prefill="$model/prefill64.onnx" decode="$model/decode.onnx" $sharing -o "$work/staged.rondo"
   "$rondo" generate "$work/staged.rondo" --prompt-file "$work/prompt" --max-tokens 120 --raw >"$work/out"

@@ -18,7 +18,7 @@ file(REMOVE_RECURSE ${work})
 foreach(component runtime trust weights development)
   run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${stage} --component ${component})
 endforeach()
-# Moved: nothing in the installed tree may name the place it was made for.
+# The tree is moved: nothing in it may name the folder into which it was installed.
 file(RENAME ${stage} ${work}/moved)
 set(stage ${work}/moved)
 
@@ -32,7 +32,7 @@ foreach(program consumer_c99 consumer_cpp17 consumer_cpp20 consumer_static consu
   message("${program}: ${output}")
 endforeach()
 
-# Every header, alone and with all others, as each language and by each compiler there is.
+# Every header, alone and with all others, in each language and with each installed compiler.
 file(GLOB_RECURSE headers RELATIVE ${stage}/include ${stage}/include/rondo/*.h ${stage}/include/rondo/*.hpp)
 set(plain_c)
 foreach(header ${headers})
@@ -71,7 +71,8 @@ foreach(standard c++17 c++20)
   endif()
 endforeach()
 
-# The example of tools/docs/testing-memory.md, copied: it holds of this plan; with other expectations it says why not.
+# A copy of the example of tools/docs/testing-memory.md: it passes for this plan; with other expectations its failures
+# give the reason.
 file(READ ${EXAMPLE} text)
 foreach(language cpp cmake)
   string(FIND "${text}" "```${language}\n" first)

@@ -18,7 +18,7 @@ for package in $packages; do
 done
 [ "$(wc -l <files)" = "$(sort -u files | wc -l)" ] || fail "two packages have a file in common: $(sort files | uniq -d)"
 [ "$(dpkg-deb -f "$(of librondo-dev)" Depends | cut -d, -f1)" = "librondo$major (= $version)" ] || fail "librondo-dev does not depend on its libraries"
-# What binaries are linked with is asked for, and is here in a version that is new enough.
+# The packages depend on the libraries that binaries are linked with, in versions that this system has.
 for package in "librondo$major" rondo; do
   depends=$(dpkg-deb -f "$(of $package)" Depends)
   grep -q 'libstdc++6 (>=' <<<"$depends" || fail "$package depends on: $depends"
@@ -28,7 +28,7 @@ dpkg-deb -c "$(of "librondo$major")" >shown
 grep -q "librondo.so.$version" shown || fail "the shared library is not in librondo$major"
 if grep -q '\.so$\|\.h$\|\.a$' shown; then fail "librondo$major holds what only development needs"; fi
 
-# What each package says it is made of is what the loader finds, and what was compiled.
+# The components that each package lists are those that the loader finds and those that were compiled in.
 if command -v python3 >/dev/null; then
   for package in $packages; do
     dpkg-deb -c "$(of "$package")" | awk '/^-/ { print $6 }' >contents
@@ -55,7 +55,7 @@ project "${version%.*}" || { cat project.log; fail "find_package(rondo ${version
 project/build/consumer "$plan" >said || fail "the program: $(cat said)"
 ldd project/build/consumer >linked
 grep -q "librondo.so.$major => $work/unpacked/usr/lib" linked || fail "the program does not use the package's library: $(cat linked)"
-# One that needs a newer release than this is told so.
+# A project that needs a newer release is refused with a message.
 newer="${version%.*}.$((${version##*.} + 1))"
 if project "$newer"; then fail "find_package(rondo $newer) takes $version"; fi
 grep -q "requested version \"$newer\"" project.log || { cat project.log; fail "the refusal of $newer"; }

@@ -1,5 +1,5 @@
-# cmake -D SOURCE=... -D WORK=... -P runtime_only_test.cmake: configures Rondo without its compiler where none of the
-# compiler's packages is to be found. With -D PLAN=..., which takes minutes, it is also built and installed, and the
+# cmake -D SOURCE=... -D WORK=... -P runtime_only_test.cmake: configures Rondo without its compiler, with all of the
+# compiler's packages hidden. With -D PLAN=..., which takes minutes, it is also built and installed, and the
 # consumers are built against it (install_test.cmake).
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${WORK})
@@ -19,7 +19,7 @@ if(NOT result EQUAL 0)
   message(FATAL_ERROR "configuring without the compiler failed:\n${output}")
 endif()
 
-# Not asked for in other ways either: by configuring, by a build's commands, by the package that is installed.
+# The packages are not required in other ways either: by configuring, by a build's commands, or by the installed package.
 file(GLOB_RECURSE files ${WORK}/CMakeCache.txt ${WORK}/build.ninja ${WORK}/rondo-config.cmake ${WORK}/rondo-targets*.cmake)
 list(LENGTH files count)
 if(count LESS 4)

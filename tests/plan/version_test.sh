@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The version, the commit and the options: `rondo --version`, and what every plan says.
+# The version, the commit and the options, in `rondo --version` and in every plan.
 #   version_test.sh RONDO SOURCE_DIR WORK_DIR VERSION CMAKE
 set -euo pipefail
 rondo=$1 source=$2 work=$3 version=$4 cmake=$5
@@ -13,7 +13,7 @@ said=$("$rondo" --version)
 [[ $said =~ ^"rondo $version ("("commit "[0-9a-f]{12}( and changes)?|"no git checkout")", ".*"), plan format "[0-9]+\.[0-9]+$ ]] || fail "--version says: $said"
 grep -q "^## $version" "$source/CHANGELOG.md" || fail "CHANGELOG.md has no section of $version"
 
-# The same options: the same bytes, whatever the files are called. Others are named.
+# The same options give the same bytes, whatever the names of the files. Other options are recorded in the plan.
 "$rondo" compile "$model" -o a.rondo --state cache:cache_out >/dev/null
 "$rondo" compile -v "$model" -o b.rondo --state cache:cache_out >/dev/null
 cmp a.rondo b.rondo || fail "the same options gave other bytes"
@@ -23,7 +23,7 @@ grep -qF "made by ${said%, plan format*} with --state cache:cache_out" shown || 
 "$rondo" inspect --json c.rondo >shown  # whole: a pipe that is closed early fails now and then
 grep -qE '"producer": ?"rondo [^"]* with --deterministic --no-auto-state"' shown || fail "inspect --json does not show the options"
 
-# What a build says of its commit, in checkouts of its own.
+# The commit that a build reports, in separate checkouts.
 text() { "$cmake" -DSOURCE="$1" -DOUTPUT="$work/build.cc" -DVERSION=7.8.9 -DOPTIONS=Debug -P "$source/tools/cmake/WriteBuild.cmake"; grep kBuild build.cc; }
 mkdir tree
 if command -v git >/dev/null; then

@@ -11,7 +11,7 @@ cd "$work"
 fail() { echo "FAILED: $*" >&2; exit 1; }
 skipped=()
 
-# expect STATUS WHAT COMMAND...: its exit status, output in "said".
+# expect STATUS WHAT COMMAND...: checks the command's exit status; its output goes to "said".
 expect() {
   local want=$1 what=$2 status=0
   shift 2
@@ -19,7 +19,7 @@ expect() {
   [ "$status" = "$want" ] || { cat said; fail "$what: exit status $status, not $want"; }
 }
 says() { grep -qE -- "$1" said || { cat said; fail "nothing says: $1"; }; }
-# What the process has used so far, in hundredths of a second.
+# The CPU time that the process has used so far, in hundredths of a second.
 processor_ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat" 2>/dev/null || echo 0; }
 silent() { ! grep -qE -- "$1" said || { cat said; fail "something says: $1"; }; }
 same_outputs() {
@@ -53,7 +53,7 @@ if command -v mpirun >/dev/null; then
   says "[1-9][0-9]* passed, 0 failed, 0 skipped"
   expect 0 "test of stages of two under mpirun" "${mpi[@]}" -np 4 "$rondo" test "$source/tests/data/fixtures" --pp 2 --tp 2 --threads 1
   says "[1-9][0-9]* passed, 0 failed, 0 skipped"
-  # Each process draws for itself (--tp), or is told what the last stage has drawn (--pp).
+  # Each process draws for itself (--tp), or gets the tokens that the last stage has drawn (--pp).
   prompt=(--prompt "import os" --max-tokens 30 --temperature 0.8 --top-k 20 --seed 5 --threads 1)
   for how in "--tp 2" "--pp 2" "--pp 2 --sample logits"; do
     "$rondo" compile "prefill=$source/tests/data/pycoder/prefill64.onnx" "decode=$source/tests/data/pycoder/decode.onnx" ${how/--tp 2/--tp 2 --sample logits} -o text.rondo >/dev/null
@@ -67,7 +67,8 @@ if command -v mpirun >/dev/null; then
   head -c 1000000 "$rondo" >long.txt
   expect 1 "generate with a prompt that is too long, under mpirun" "${mpi[@]}" -np 2 "$rondo" generate text.rondo --prompt-file long.txt --threads 1
   says "exceed the model's context of 256"
-  # What measures is one process's; what compiles or checks is each process's own, and files are whole.
+  # Commands that measure refuse several processes. Commands that compile or check run in each process separately, and
+  # files are complete.
   for command in profile tune; do
     expect 2 "$command under mpirun" "${mpi[@]}" -np 2 "$rondo" $command plan2.rondo -o measured.json
     says "start rondo $command once, without mpirun"
@@ -112,7 +113,7 @@ same_outputs 2 store2
 expect 0 "2 processes with srun's environment" "$launch" --srun -n 2 "$rondo" run plan2.rondo "${inputs[@]}" --output srun2 --threads 1
 same_outputs 2 srun2
 
-# One is killed in the middle: the others say so, long before the watchdog would.
+# One process is killed during a run: the others report it long before the watchdog would.
 begun=$SECONDS
 expect 1 "one of 4 is killed" "$launch" --kill 2:0.5 -n 4 "$rondo" run plan4.rondo "${inputs[@]}" --repeat 1000000 --threads 1 --watchdog 60
 [ $((SECONDS - begun)) -lt 55 ] || fail "one was killed, and the others ended $((SECONDS - begun)) s later"
@@ -120,12 +121,12 @@ says 'err: rondo run: (program "main", step [0-9]+ \(.*\): device [013], sync po
 for rank in 0 1 3; do says "^$rank err: rondo run: "; done
 silent "^2 err"
 
-# One is stopped: the others' watchdogs find it.
+# One process is stopped: the others' watchdogs find it.
 expect 1 "one of 4 is stopped" "$launch" --stop 2:0.5 -n 4 "$rondo" run plan4.rondo "${inputs[@]}" --repeat 1000000 --threads 1 --watchdog 2
 says '^[013] err: rondo run: program "main", step [0-9]+ \(.*\): device [013], sync point [0-9]+: no progress for [0-9]+ ms: the device waits here for another \(of [0123], '
 for rank in 0 1 3; do says "^$rank err: rondo run: "; done
 
-# Mistakes: sentences on all sides, at once.
+# Mistakes: every process reports an error at once.
 expect 1 "another plan" "$launch" -n 2 bash -c "exec $rondo run plan\$((2 + 2 * RANK)).rondo ${inputs[*]}"
 says '0 err: .*process 1: the plan needs 4 devices; this runtime has 2'
 says '1 err: .*the plan needs 4 devices; this runtime has 2'
@@ -154,7 +155,7 @@ says 'RANK is "x" in the environment'
 RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost expect 1 "no port" "$rondo" run plan2.rondo
 says 'MASTER_PORT is not in the environment'
 
-# Two hosts: network namespaces that know each other by one link.
+# Two hosts: network namespaces that are connected by one link.
 a=rondo$$a b=rondo$$b
 leave() { ip netns delete $a 2>/dev/null; ip netns delete $b 2>/dev/null; true; }
 trap leave EXIT
@@ -166,7 +167,7 @@ if command -v ip >/dev/null && ip netns add $a 2>/dev/null && ip netns add $b 2>
     expect 0 "$n processes on two hosts" "$launch" --spaces $a,$b --address 10.213.0.1 -n $n "$rondo" run "plan$n.rondo" "${inputs[@]}" --output "hosts$n" --threads 1
     same_outputs $n "hosts$n"
   done
-  # mpirun reaches the other host by what stands in for ssh: agent HOST COMMAND...
+  # mpirun reaches the other host through a replacement for ssh: agent HOST COMMAND...
   cat >agent <<EOF
 #!/usr/bin/env bash
 space=\$([ "\$1" = 10.213.0.1 ] && echo $a || echo $b)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# page_test.sh RONDO DATA SCHEMA FOLDER: the page of `rondo inspect --html` in a headless browser: what its script shows of the
-# plan, for a plan of two programs and for one of thousands of steps, with a search and a place in the address; and printed.
-# 77 (skipped) without Chromium (tools/setup --browser).
+# page_test.sh RONDO DATA SCHEMA FOLDER: opens the page of `rondo inspect --html` in a headless browser and checks what its
+# script shows: for a plan of two programs and for one of thousands of steps, with a search and a place in the address, and
+# in print. Exit status 77 (skipped) without Chromium (tools/setup --browser).
 set -euo pipefail
 rondo=$1 data=$2 schema=$3 folder=$4
 browser=$(command -v chromium-headless-shell || command -v chromium || command -v google-chrome) ||
@@ -10,13 +10,13 @@ mkdir -p "$folder"
 cd "$folder"
 
 fail() { echo "page_test: $*" >&2; exit 1; }
-# look PAGE#PLACE: the document after its script ran, in seen.html.
+# look PAGE#PLACE: writes the document, after its script has run, to seen.html.
 look() {
   timeout 100 "$browser" --headless --no-sandbox --disable-gpu --virtual-time-budget=3000 --dump-dom "file://$folder/$1" \
     >seen.html 2>said.txt || { cat said.txt; fail "the browser failed"; }
   ! grep -E 'Uncaught|SyntaxError|ReferenceError|TypeError' said.txt || fail "the script failed on $1"
 }
-# has COUNT PATTERN: so many places of seen.html match.
+# has COUNT PATTERN: COUNT places of seen.html match.
 has() {
   local count
   count=$({ grep -oE "$2" seen.html || true; } | wc -l)
@@ -26,7 +26,7 @@ has() {
 "$rondo" compile prefill="$data/pycoder/prefill64.onnx" decode="$data/pycoder/decode.onnx" -o two.rondo --json >/dev/null
 "$rondo" inspect two.rondo --html two.html >/dev/null
 "$rondo" inspect two.rondo --json >two.json
-# count PROGRAM WHAT: from the plan's own JSON.
+# count PROGRAM WHAT: the number in the plan's own JSON.
 count() {
   python3 - "$1" "$2" <<'PY'
 import json, sys
@@ -49,12 +49,12 @@ for program in 0 1; do
   bound=$(grep -oE 'lower bound [0-9.]+ [A-Za-z]+ \(100' seen.html | sed 's/lower bound //; s/ (100//')
   has 1 "live bytes; most, $bound, at step"
 done
-# Nothing is found, and everything fades.
+# A search without matches: everything fades.
 look 'two.html#find=no%20such%20name'
 has 1 '>0 steps, 0 buffers<'
 has 0 'class="[a-z -]*found'
 
-# Names are text, whatever they hold; thousands of steps are drawn, and only the lines in sight are in the list.
+# Names are shown as text, whatever they contain. Thousands of steps are drawn, and the list has only the visible lines.
 {
   echo 'ir_version: 8 opset_import { domain: "" version: 17 } graph { name: "long"'
   awk 'BEGIN { last = "x"
@@ -77,7 +77,7 @@ rows=$(grep -oE 'class="row[ "]' seen.html | wc -l)
 [ "$rows" -gt 5 ] && [ "$rows" -lt 200 ] || fail "$rows lines are in the list of steps"
 ! grep -qE '(src|href)=|https?:|url\(|@import|fetch\(' long.html || fail "the page names another file"
 
-# The timeline: collectives of every device, with what is exposed as the compiler says of device 0, before and after.
+# The timeline: collectives of every device. Device 0's exposed times, before and after scheduling, are the compiler's.
 "$rondo" compile "$data/fixtures/llama_decode_op23/model.onnx" --tp 2 --pp 2 -o shared.rondo --json >/dev/null
 "$rondo" inspect shared.rondo --html shared.html >/dev/null
 "$rondo" inspect shared.rondo --json >shared.json
@@ -91,7 +91,7 @@ drawn = re.findall(r'<rect class="s-collective" data-c="\d+"', page)
 assert len(starts) == len(drawn) > 8, (len(starts), len(drawn))
 own = [o for o in program["overlaps"] if 0 in o["devices"]]
 before, after = (sum(o["exposed_us"][i] for o in own) for i in (0, 1))
-# Of a plan for the host that nobody has measured, parts of a run stand for times.
+# For a host plan without measured times, the page shows parts of a run instead of times.
 said = re.search(r"; (\d+) collectives on device 0: exposed ([\d.]+) % of a run → ([\d.]+) % of a run", page)
 assert int(said[1]) == len(own), (said[0], len(own))
 percent = before / float(said[2])
@@ -105,7 +105,7 @@ assert waits and all(program["steps"][int(s)]["kind"] == "collective wait" for s
 assert re.search(r'id="timeline"><svg [^>]*viewBox="50 0 40 ', page), "what the address asks for is not shown"
 PY
 
-# Thousands of steps with collectives among them are drawn at once.
+# Thousands of steps, some of them collectives, are drawn at once.
 {
   echo 'ir_version: 8 opset_import { domain: "" version: 17 } opset_import { domain: "com.microsoft" version: 1 } graph { name: "many"'
   awk 'BEGIN { last = "x"

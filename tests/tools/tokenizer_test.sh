@@ -11,7 +11,7 @@ for candidate in python3 "$top/build/venv/bin/python"; do
   if "$candidate" -c 'import tokenizers' 2>/dev/null; then python=$candidate; break; fi
 done
 [ -n "$python" ] || { echo "Python's tokenizers is not here (tools/setup --venv)"; exit 77; }
-# Pycoder's tokens are bytes: a vocabulary of the names that byte-level tokenizers give them, with no merges.
+# Pycoder's tokens are bytes. The vocabulary has the names that byte-level tokenizers give to bytes, without merges.
 "$python" - "$work/tokenizer.json" <<'END'
 import sys
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -28,16 +28,16 @@ head -c 32 "$model/greedy.bytes" >"$work/prompt"
 generate=("$python" "$top/tools/generate" "$work/plan" --rondo "$rondo" --tokenizer "$work/tokenizer.json")
 { cat "$work/prompt"; "${generate[@]}" --prompt-file "$work/prompt" --max-tokens 120; } >"$work/out"
 cmp "$work/out" <(cat "$model/greedy.bytes"; echo)
-# A text ends where the other one would follow; a prompt from standard input, prompts by line.
+# A text ends at the stop text; a prompt from standard input; prompts by line.
 stop="$(head -c 94 "$model/greedy.bytes" | tail -c 4; echo .)" stop=${stop%.}
 "${generate[@]}" --prompt-file - --max-tokens 120 --stop-text "$stop" --stop-text 'never this' <"$work/prompt" >"$work/out"
 cmp "$work/out" <("$python" -c 'import sys; text = open(sys.argv[1]).read(); print(text[32:text.find(sys.argv[2], 32)])' "$model/greedy.bytes" "$stop")
 printf 'class\ndef' | "${generate[@]}" --prompt-lines - --max-tokens 4 >"$work/lines"
 [ "$(grep -c '^== text [12]$' "$work/lines")" = 2 ]
-# What an encoder reads goes through the tokenizer, too, and so does the token that texts begin with.
+# The encoder's source and the start token also pass through the tokenizer.
 cat >"$work/says" <<'END'
 #!/usr/bin/env bash
-# In place of rondo: each source is its text; the start is written to standard error.
+# Replaces rondo: the text of each source is the source itself; the start token goes to standard error.
 while [ $# -gt 0 ]; do
   case $1 in --source-file) cat "$2"; echo ;; --start | --stop) echo "$1 $2" >&2 ;; esac
   shift
@@ -48,7 +48,7 @@ printf 'third\nfourth' >"$work/sources"
 "${generate[@]}" --rondo "$work/says" --source 'first é' --source-lines "$work/sources" --start-token a --stop-token b >"$work/out" 2>"$work/error"
 cmp "$work/out" <(printf '== text 1\nfirst é\n== text 2\nthird\n== text 3\nfourth\n')
 cmp "$work/error" <(printf -- '--stop 98\n--start 97\n')
-# A character of which the first byte alone came is shown as one that is none, as the tokenizer itself shows it.
+# If only the first byte of a character arrived, U+FFFD is shown, as by the tokenizer itself.
 printf '#!/usr/bin/env bash\necho 97 195 169 195\n' >"$work/half"
 chmod +x "$work/half"
 "${generate[@]}" --rondo "$work/half" --prompt a >"$work/out"
@@ -57,7 +57,7 @@ cmp "$work/out" <(printf 'aé\357\277\275\n')
 grep -q '^== text 2$' "$work/two"
 "${generate[@]}" --prompt a --max-tokens 5 --json 2>"$work/error" >"$work/json"
 "$python" -c 'import json, sys; assert len(json.load(sys.stdin)["texts"][0]["tokens"]) == 5' <"$work/json"
-# With --json, the text beside its tokens: what is written without, up to where it stops.
+# --json has the text beside its tokens: the same text as without --json, up to its end.
 "${generate[@]}" --prompt-file "$work/prompt" --max-tokens 120 --json 2>"$work/error" >"$work/json"
 "${generate[@]}" --prompt-file "$work/prompt" --max-tokens 120 --stop-text "$stop" --json 2>"$work/error" >"$work/stopped"
 "$python" - "$work/json" "$work/stopped" "$model/greedy.bytes" "$stop" <<'END'
@@ -69,7 +69,7 @@ assert stopped["text"] == greedy[32:greedy.find(sys.argv[4], 32)] and stopped["e
 END
 if "${generate[@]}" --prompt a --max-tokens 100000 --json 2>"$work/error" >"$work/json"; then exit 1; fi
 "$python" -c 'import json, sys; assert json.load(sys.stdin)["error"]["exit_status"] == 1' <"$work/json"
-# Installed, beside the command, in a place of which the sources know nothing.
+# Installed beside the command, in a folder unknown to the sources.
 "$cmake" --install "$build" --component tools --prefix "$work/installed" >/dev/null
 (cd / && "$python" "$work/installed/bin/rondo-generate" "$work/plan" --tokenizer "$work/tokenizer.json" --prompt-file "$work/prompt" --max-tokens 120) >"$work/out"
 cmp <(cat "$work/prompt" "$work/out") <(cat "$model/greedy.bytes"; echo)
@@ -84,7 +84,7 @@ grep -q "the tokenizer has no token 'nothing'" "$work/error"
 if "${generate[@]}" --prompt a >/dev/full 2>"$work/error"; then exit 1; fi
 grep -q "^tools/generate: standard output cannot be written: No space left on device" "$work/error"
 [ "$(grep -c Traceback "$work/error")" = 0 ]
-# A file that is read, and in which the library panics later: a word that it knows no number of.
+# A file that can be read, but makes the library panic later: a word without a number.
 "$python" - "$work/tokenizer.json" <<'END'
 import json, sys
 from tokenizers import Tokenizer, models, processors

@@ -1,4 +1,4 @@
-# What the standard library checks by itself, for everything that is built here.
+# The checks of the standard library, for everything that is built here.
 #
 # _GLIBCXX_ASSERTIONS (indices, empty containers, null pointers) in every build but release: it changes no type.
 # RONDO_CHECKED_CONTAINERS: _GLIBCXX_DEBUG as well, which follows every iterator and checks every range, order and

@@ -1,4 +1,4 @@
-# What `cmake --install` gives: headers in include/rondo, librondo and librondo_host (shared and static), the
+# `cmake --install` installs: headers in include/rondo, librondo and librondo_host (shared and static), the
 # library for tests, a CMake package (find_package(rondo)), pkg-config files, the rondo command and rondo-generate
 # (tools/generate).
 #
@@ -13,7 +13,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# A header for include/rondo: what it includes by its place in this tree becomes <rondo/...>'s.
+# A header for include/rondo: its includes of files in this tree become includes of <rondo/...>.
 function(rondo_install_header path)
   get_filename_component(name ${path} NAME)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${path})
@@ -27,7 +27,7 @@ function(rondo_install_header path)
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo COMPONENT development)
 endfunction()
 
-# A static library of all objects of others, so that users have one file to link.
+# A static library with all objects of others, so that users link one file.
 function(rondo_merged_library name output_name)
   set(objects)
   foreach(part ${ARGN})
@@ -38,7 +38,7 @@ function(rondo_merged_library name output_name)
                         ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/package/lib)
 endfunction()
 
-# `component`: of a shared library's file.
+# `component`: the one of the shared library's file.
 function(rondo_export target name component)
   target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
@@ -47,7 +47,7 @@ function(rondo_export target name component)
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} NAMELINK_COMPONENT development)
 endfunction()
 
-# NAME.pc, where `flags` come after the library's own.
+# Writes NAME.pc, with `flags` after the library's own.
 function(rondo_pkg_config name description requires flags)
   file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   file(WRITE ${PROJECT_BINARY_DIR}/package/${name}.pc
@@ -138,8 +138,8 @@ function(rondo_install)
 "include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 include(\"\${CMAKE_CURRENT_LIST_DIR}/rondo-targets.cmake\")
-# The runtime and the drivers ask nothing of a program's C++: their libraries are finished, rondo.h is C99, and rondo.hpp
-# takes C++17 or later as it comes. GoogleTest's headers need C++17. Projects in C alone need no C++ compiler.
+# The runtime and the drivers require no C++ standard of a program: their libraries are built, rondo.h is C99, and rondo.hpp
+# works with C++17 or later. GoogleTest's headers need C++17. Projects in C alone need no C++ compiler.
 get_property(rondo_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
 if(CXX IN_LIST rondo_languages AND TARGET rondo::testing)
   target_compile_features(rondo::testing INTERFACE cxx_std_17)

@@ -9,13 +9,13 @@
 #   rondo          component tools: the commands
 #
 # One machine can have librondo0 beside the librondo1 of a later major version, as their sonames differ.
-# Each but librondo-dev has a list of what its binaries are made of, share/doc/PACKAGE/sbom.cdx.json, which installing without packages
-# writes as well.
+# Each but librondo-dev has a list of the components of its binaries, share/doc/PACKAGE/sbom.cdx.json, which an installation
+# without packages also writes.
 #
 # Call after rondo_install.
 
-# The list of the component that Debian calls `package`: of these targets' binaries; packages that are compiled in; libraries that
-# are opened at run time.
+# The list for the component that is the Debian package `package`: the binaries of these targets; packages that are compiled in;
+# libraries that are opened at run time.
 function(rondo_sbom component package)
   cmake_parse_arguments(ARG "" "" "TARGETS;COMPILED_IN;OPENED" ${ARGN})
   set(binaries)
@@ -69,7 +69,7 @@ function(rondo_package)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})  # of librondo, which one links
 
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${runtime})
-  # Opened at run time where they are there.
+  # Opened at run time if they are installed.
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libmimalloc2.0, libdnnl2")
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/package/triggers)
   set(CPACK_COMPONENT_TRUST_DESCRIPTION "Checks who signed a plan")

@@ -1,10 +1,10 @@
-# Headers that many files include, compiled once for all of them: a third of the time of a build from nothing.
+# Compiles headers that many files include only once. This saves a third of the time of a build from nothing.
 #
-# A file still includes what it needs, and must: the presets debug and fuzz build without precompiled headers.
+# A file must still include what it needs: the presets debug and fuzz build without precompiled headers.
 option(RONDO_PRECOMPILED_HEADERS "Compile the headers that many files include once" ON)
 
-# rondo_precompiled_headers(NAME [TEST | COMMAND] [HEADERS ...] [LINKS ...]): NAME can be asked for by targets that are
-# compiled alike: libraries; TEST: programs of rondo_test; COMMAND: other programs.
+# rondo_precompiled_headers(NAME [TEST | COMMAND] [HEADERS ...] [LINKS ...]): defines NAME for targets with the same
+# compiler options: libraries; with TEST, programs of rondo_test; with COMMAND, other programs.
 function(rondo_precompiled_headers name)
   if(NOT RONDO_PRECOMPILED_HEADERS)
     return()
@@ -27,7 +27,7 @@ function(rondo_precompiled_headers name)
     <utility> <vector>)
 endfunction()
 
-# The target's files are compiled with the precompiled headers NAME, if there are any.
+# Compiles the target's files with the precompiled headers NAME, if they exist.
 function(rondo_use_precompiled_headers target name)
   if(NOT TARGET "${name}")
     return()
@@ -37,7 +37,7 @@ function(rondo_use_precompiled_headers target name)
     return()
   endif()
   target_precompile_headers(${target} REUSE_FROM ${name})
-  # g++ forgets that what is inlined from them came from a header of the system, in which it warns falsely.
+  # g++ forgets that functions inlined from them came from system headers, and then gives false warnings.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
   endif()

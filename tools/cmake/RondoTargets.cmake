@@ -1,22 +1,22 @@
-# How every target of Rondo is made: one warning level, one set of sanitizers, one include root.
+# The rules for all targets of Rondo: one warning level, one set of sanitizers, one include root.
 include(RondoChecks)
 include(RondoPrecompiled)
 include(RondoUnity)
 find_package(Threads REQUIRED)
 
-# How what the runtime links is compiled: small rather than fast, for the design limits its code to 150 KB.
+# Options for the code that the runtime links: small rather than fast, because its size is limited to 150 KB.
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-Oz RONDO_HAVE_OZ)
-# Constants that are alike are one, wherever they stand: nothing compares their addresses.
+# Equal constants are merged across files: nothing compares their addresses.
 set(RONDO_SMALL $<$<CONFIG:Release>:$<IF:$<BOOL:${RONDO_HAVE_OZ}>,-Oz,-Os>> $<$<CONFIG:Release>:-fmerge-all-constants>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # What is moved out of loops is kept in more registers, which are saved and restored; so is what lives across calls. Loops
-  # whose headers are copied and jumps that are threaded are quicker and longer.
+  # These optimisations are off, because they make code longer. Values moved out of loops, or kept across calls, need more
+  # registers, which are saved and restored; copied loop headers and threaded jumps are faster but longer.
   foreach(flag -fno-tree-loop-im -fno-move-loop-invariants -fno-caller-saves -fno-tree-ch -fno-tree-dominator-opts -fno-defer-pop)
     list(APPEND RONDO_SMALL $<$<CONFIG:Release>:${flag}>)
   endforeach()
 endif()
-# For the files of which it is true: calls are shorter than what inlining brings together.
+# For files in which calls are shorter than inlined functions.
 check_cxx_compiler_flag(-fno-inline-functions-called-once RONDO_HAVE_CALL_ONCE)
 set(RONDO_SMALL_CALLS $<$<AND:$<CONFIG:Release>,$<BOOL:${RONDO_HAVE_CALL_ONCE}>>:-fno-inline-functions-called-once>)
 
@@ -52,10 +52,10 @@ function(rondo_settings target)
   endif()
 endfunction()
 
-# What a test tests is optimised as always; its own code need not be: at -Og it compiles in seven tenths of -O1's time.
+# The tested code is optimised as usual. The tests' own code need not be: at -Og it compiles in seven tenths of -O1's time.
 set(RONDO_TEST_OPTIONS $<$<CONFIG:Release>:-Og>)
 
-# rondo_library(NAME SOURCES... [LINKS ...] [TINY] [APART ...] [OWN ...]). What is not TINY is compiled several files at
+# rondo_library(NAME SOURCES... [LINKS ...] [TINY] [APART ...] [OWN ...]). Without TINY, several files are compiled at
 # once (rondo_unite) with the precompiled headers RONDO_LIBRARY_HEADERS, a variable of the folder.
 function(rondo_library name)
   cmake_parse_arguments(ARG "TINY" "" "LINKS;APART;OWN" ${ARGN})
@@ -73,8 +73,8 @@ function(rondo_library name)
   endif()
 endfunction()
 
-# rondo_whole_program(NAME): NAME_lto, the objects of a TINY library once more, for a link that sees all of them at once:
-# shorter by a twentieth. The static libraries hold none of it: such objects are of one compiler version alone.
+# rondo_whole_program(NAME): NAME_lto, the objects of a TINY library compiled again for link-time optimisation, which makes
+# the code a twentieth shorter. Static libraries do not contain them, because such objects need the same compiler version.
 function(rondo_whole_program name)
   get_target_property(sources ${name} SOURCES)
   add_library(${name}_lto OBJECT ${sources})
@@ -86,7 +86,7 @@ function(rondo_whole_program name)
   endif()
 endfunction()
 
-# Whether one of the sources, or a header of tests/ that one includes, makes the cuda driver.
+# Whether one of the sources, or a header of tests/ that one includes, creates the cuda driver.
 function(rondo_makes_cuda_driver result)
   set(${result} FALSE PARENT_SCOPE)
   foreach(source ${ARGN})
@@ -127,7 +127,7 @@ function(rondo_test name)
   if(needs_gpu AND NOT "fake_cuda" IN_LIST ARG_LINKS AND NOT "gpu" IN_LIST ARG_LABELS)
     message(FATAL_ERROR "${name}: it makes the cuda driver, and needs a GPU where it does not link fake_cuda: it wants LABELS gpu")
   endif()
-  # What needs a GPU is called gpu_..., and nothing else is.
+  # Tests that need a GPU, and only those, are named gpu_...
   if("gpu" IN_LIST ARG_LABELS AND NOT name MATCHES "^gpu_" OR name MATCHES "^gpu_" AND NOT "gpu" IN_LIST ARG_LABELS)
     message(FATAL_ERROR "${name}: a test that needs a GPU is called gpu_... and has the label gpu, others neither")
   endif()

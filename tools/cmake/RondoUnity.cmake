@@ -1,15 +1,15 @@
-# Several files of a target compiled as one: what they include and what they instantiate of it is then compiled once for
-# all of them, in half the time of a build from nothing.
+# Compiles several files of a target as one. Their headers and template instances are then compiled once for
+# all of them, which halves the time of a build from nothing.
 #
-# A file still includes what it needs, and must: the presets debug and fuzz compile each on its own. What two files of a
-# target call alike is an error here, even in anonymous namespaces: give one its own name, or list it under APART.
+# A file must still include what it needs: the presets debug and fuzz compile each file on its own. Two files of a target
+# must not use one name for different things, even in anonymous namespaces: rename one, or list the file under APART.
 option(RONDO_UNITY "Compile several files of a target as one" ON)
 
-# As many at most: after a change to one of them all are compiled.
+# The most files compiled as one: after a change to one of them, all are compiled again.
 set(RONDO_UNITY_FILES 8)
 
-# rondo_unite(RESULT TARGET SOURCES... [APART ...] [OWN ...]): RESULT is what to compile in place of the sources. APART:
-# of these, those that are compiled alone. OWN: what each of the files has one of, and calls alike.
+# rondo_unite(RESULT TARGET SOURCES... [APART ...] [OWN ...]): RESULT gets the files to compile instead of the sources.
+# APART: sources that are compiled alone. OWN: names that each of the files defines for itself.
 function(rondo_unite result target)
   cmake_parse_arguments(ARG "" "" "APART;OWN" ${ARGN})
   set(files)
@@ -45,8 +45,8 @@ function(rondo_unite result target)
   set(${result} ${units} PARENT_SCOPE)
 endfunction()
 
-# A file NAME.cc that includes the others by their places in this tree, so that it is the same in any checkout. Names of
-# `own` get a number in each.
+# Makes a file NAME.cc that includes the others by their paths in this tree, so that it is the same in any checkout. In
+# each of them, the names in `own` get a number.
 function(rondo_unity_file result name own)
   set(text)
   set(number 0)

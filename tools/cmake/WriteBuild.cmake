@@ -1,4 +1,4 @@
-# Writes build.cc (tools/rondo/build.h) where it would be another than it is:
+# Writes build.cc (tools/rondo/build.h) if its content changes:
 #   cmake -DSOURCE=DIR -DOUTPUT=FILE -DVERSION=V -DOPTIONS=TEXT -P WriteBuild.cmake
 find_program(git git)
 set(commit "no git checkout")
@@ -6,7 +6,7 @@ if(git)
   file(REAL_PATH ${SOURCE} source)
   execute_process(COMMAND ${git} -C ${source} rev-parse --show-toplevel
                   OUTPUT_VARIABLE top ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
-  # Not a checkout of something else that this tree lies in.
+  # The checkout must be this tree's own, not one of something else that contains this tree.
   if(top STREQUAL source)
     execute_process(COMMAND ${git} -C ${source} rev-parse --short=12 HEAD
                     OUTPUT_VARIABLE head ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)

@@ -1,5 +1,5 @@
-# Writes a list of what binaries are made of (SBOM), in CycloneDX's JSON: the shared libraries that they are linked with, as the
-# binaries themselves say; packages whose code is compiled in; libraries that they open at run time if they are there.
+# Writes a list of the components of binaries (SBOM), in CycloneDX's JSON: the shared libraries that they are linked with, read
+# from the binaries; packages whose code is compiled in; libraries that they open at run time if installed.
 #   cmake -DNAME=N -DVERSION=V -DOUTPUT=FILE -DBINARIES="A;B" -DCOMPILED_IN="P;Q" -DOPENED="L;M" -P WriteSbom.cmake
 cmake_minimum_required(VERSION 3.25)
 find_program(dpkg dpkg)
@@ -13,7 +13,7 @@ endif()
 
 set(components "[]")
 set(refs "[]")
-# Adds one, called `name`; its version is that of the Debian package, if it is of one.
+# Adds a component `name`. If it comes from a Debian package, it has that package's version.
 function(add reference name package scope hash)
   set(version "")
   if(dpkg_query AND package)

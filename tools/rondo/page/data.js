@@ -1,4 +1,4 @@
-// The plan as the page has it (plan_page.cc says what each place holds), and what is derived from it.
+// The plan in the page's form (plan_page.cc defines each place), and values derived from it.
 'use strict';
 
 const plan = JSON.parse(document.getElementById('plan').textContent);
@@ -10,13 +10,13 @@ const bytesText = (bytes) => {
   return bytes.toFixed(bytes < 10 ? 2 : bytes < 100 ? 1 : 0) + ' ' + ['KiB', 'MiB', 'GiB', 'TiB'][unit];
 };
 
-// Names come from files that nobody vouches for.
+// Names come from untrusted files.
 const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => '&#' + c.charCodeAt(0) + ';');
 
 const stepClass = {launch: 's-launch', copy: 's-copy', 'collective start': 's-collective',
                    'collective wait': 's-wait', custom: 's-custom'};
 
-// The buffers of one program and device that lie in its arena and are ever alive.
+// The buffers of one program and device that are in its arena and alive at some step.
 const arenaBuffers = (program, device) => plan.buffers.filter(
     (b) => b.program === program && b.device === device && b.first <= b.last && b.bytes > 0);
 
@@ -25,8 +25,8 @@ const storageOf = (buffer) => {
   return buffer.index;
 };
 
-// Bytes alive at each step, and the step at which they are most. What lies in place of one another counts once; bytes are
-// those of whole alignments, as the arena's lower bound has them.
+// Bytes alive at each step, and the step with the most. Buffers that share one place count once. Bytes are rounded up to
+// the alignment, as in the arena's lower bound.
 const liveBytes = (buffers, steps) => {
   const storages = new Map();
   for (const b of buffers) {
@@ -56,7 +56,7 @@ const liveBytes = (buffers, steps) => {
   return {live, peak};
 };
 
-// from[s]: steps whose results step s reads; to[s]: steps that read its.
+// from[s]: steps whose results step s reads; to[s]: steps that read the results of step s.
 const edgesOf = (program) => {
   const steps = program.steps, writer = new Map();
   const from = steps.map(() => []), to = steps.map(() => []);

@@ -1,4 +1,4 @@
-// What stands in words: tips, the details of what is chosen, the largest buffers, and the list of steps.
+// The texts: tips, details of the selection, the largest buffers, and the list of steps.
 'use strict';
 
 const stepName = (step) => step.what + (step.label ? ' (' + step.label + ')' : '');
@@ -66,7 +66,7 @@ const rowHtml = (step, s) => {
       bytesText(step.written) + '</span><span title="' + escaped(step.source) + '">' + escaped(step.source) + '</span></div>';
 };
 
-// Arcs between the lines first..last and any other: the further, the wider.
+// Arcs between the lines first..last and all others; longer arcs are wider.
 const arcsHtml = (first, last) => {
   const {edges, chosen} = state, arcs = new Map();
   for (let s = first; s < last; ++s) {
@@ -83,7 +83,7 @@ const arcsHtml = (first, last) => {
   return html;
 };
 
-// Only the lines in sight are there, or all of them for printing.
+// Only has the visible lines, or all of them for printing.
 const showGraph = (all) => {
   const graph = document.getElementById('graph'), steps = state.program.steps;
   const first = all ? 0 : Math.max(0, Math.floor(graph.scrollTop / kRow) - 10);

@@ -1,5 +1,5 @@
-// What is shown and chosen, and what the reader does. The part of the address after '#' sets it: program, device, find,
-// step, buffer, from, to, begin, end (microseconds) ("#program=1&find=rotary"), so that a place in a plan can be linked.
+// The view, the selection, and the reader's actions. The part of the address after '#' sets them: program, device, find,
+// step, buffer, from, to, begin, end (microseconds) ("#program=1&find=rotary"), so that one can link to a place in a plan.
 'use strict';
 
 const state = {program: null, device: 0, shown: [], memory: null, edges: null, view: [0, 1], span: [0, 1], found: null, chosen: null};

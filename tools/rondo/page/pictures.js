@@ -39,7 +39,7 @@ const drawArena = () => {
       '<div class="labels"></div>';
 };
 
-// Names where there is room for them.
+// Draws names if there is room for them.
 const labelArena = () => {
   const plot = document.getElementById('arena'), labels = plot.querySelector('.labels');
   const [from, to] = state.view, across = plot.clientWidth / (to - from), h = kHeights.arena;
@@ -90,7 +90,7 @@ const drawPictures = () => {
   markPictures();
 };
 
-// Only what of the steps is shown changes.
+// Only the visible range of steps changes.
 const showView = () => {
   for (const id of ['curve', 'arena', 'lanes']) {
     const svg = document.querySelector('#' + id + ' svg'), box = svg.getAttribute('viewBox').split(' ');
@@ -99,7 +99,7 @@ const showView = () => {
   labelArena();
 };
 
-// What a picture has across, of which a part is shown: steps, or the time of the run.
+// A picture's horizontal axis, of which a part is shown: steps, or the time of the run.
 const kAxes = {
   steps: {least: 4, all: () => Math.max(1, state.program.steps.length), shown: () => state.view,
           show: (view) => { state.view = view; showView(); }},
@@ -108,13 +108,13 @@ const kAxes = {
 };
 const axisOf = (plot) => plot.id === 'timeline' ? kAxes.time : kAxes.steps;
 
-// Shows `width` from `left` on, or as near to that as there is.
+// Shows `width` from `left` on, or the nearest possible range.
 const showFrom = (axis, left, width) => {
   const from = Math.max(0, Math.min(axis.all() - width, left));
   axis.show([from, from + width]);
 };
 
-// Keeps what is under `at` (0 to 1 across) where it is.
+// Keeps the point at `at` (0 to 1 across) in its place.
 const zoom = (axis, factor, at) => {
   const all = axis.all(), [from, to] = axis.shown();
   const width = Math.min(all, Math.max(Math.min(axis.least, all), (to - from) * factor));

@@ -1,10 +1,10 @@
-// The estimated run: a lane for each device's streams, and one for its collectives, over microseconds. What a stream waits
-// for is drawn in the waiting step; below each collective, how much of it is exposed, before and after scheduling.
+// The estimated run over microseconds: lanes for each device's streams, and one for its collectives. A stream's wait is
+// drawn in the waiting step; below each collective is its exposed time, before and after scheduling.
 'use strict';
 
 const kTime = {lane: 20, flight: 26, top: 18};
 
-// A time; where only the table of one core says what takes long, and no machine is known: the part of a run.
+// A time; or, if only the table of one core is known and no machine was measured, the share of a run.
 const microseconds = (us) => state.program.timed ? us.toFixed(us < 100 ? 1 : 0) + ' µs'
     : (100 * us / Math.max(state.program.end, 1e-9)).toFixed(1) + ' % of a run';
 
@@ -14,7 +14,7 @@ const flightLine = (c) => '<b>' + escaped(c.what) + '</b> (sync point ' + c.poin
     (c.begin - c.arrive >= .05 ? ', others come ' + microseconds(c.begin - c.arrive) + ' later' : '') +
     (c.limit ? '<br>stopped by: ' + escaped(c.limit) : '') + (c.source ? '<br>from ' + escaped(c.source) : '');
 
-// Streams of every device in order, each device's collectives behind them, with where they are drawn.
+// Streams of every device in order, each device's collectives after them, with their positions.
 const timeLanes = (program) => {
   const lanes = new Map();
   const add = (device, stream) => {
@@ -65,7 +65,7 @@ const drawTimeline = () => {
   labelTime();
 };
 
-// Where the time that is shown begins, ends, and between.
+// The beginning and end of the visible time, and marks between.
 const labelTime = () => {
   const [from, to] = state.span, ticks = 8;
   let html = '';
@@ -75,7 +75,7 @@ const labelTime = () => {
   document.querySelector('#timeline .labels').innerHTML = html;
 };
 
-// Only what of the time is shown changes.
+// Only the visible range of time changes.
 const showSpan = () => {
   const svg = document.querySelector('#timeline svg'), box = svg.getAttribute('viewBox').split(' ');
   svg.setAttribute('viewBox', state.span[0] + ' 0 ' + (state.span[1] - state.span[0]) + ' ' + box[3]);
