@@ -29,6 +29,15 @@ struct Scores {
   std::vector<Factor> factors;  // further factors of the matmul
 };
 
+// x * c, or x / c as a product with 1 / c.
+std::optional<ScalarUse> WithFactor(const Graph& g, NodeId id) {
+  if (const std::optional<ScalarUse> mul = WithScalar(g, id, TapeOp::kMul)) return mul;
+  const Node* div = AsPointwise(g, id, TapeOp::kDiv);
+  const std::optional<double> by = div == nullptr ? std::nullopt : UniformValue(g, div->inputs[1]);
+  if (!by || !std::isfinite(1 / *by)) return std::nullopt;
+  return ScalarUse{div->inputs[0], 1 / *by};
+}
+
 bool IsOfRows(const Graph&, const Node& reduction) {
   return reduction.As<ir::ReduceAttrs>().axes == std::vector<int>{reduction.shape.rank - 1};
 }
@@ -190,13 +199,9 @@ class Matcher {
         continue;
       }
       NodeId next = kNoNode;
-      if (std::optional<ScalarUse> mul = WithScalar(*g_, id, TapeOp::kMul)) {
-        next = Multiplied(mul->x, mul->value, &out);
-      } else if (const Node* div = AsPointwise(*g_, id, TapeOp::kDiv)) {
-        std::optional<double> by = UniformValue(*g_, div->inputs[1]);
-        if (by && std::isfinite(1 / *by)) next = Multiplied(div->inputs[0], 1 / *by, &out);
-        if (!by) next = TakeFactor(id, &out);
-      } else if (TakesFactor(id)) {
+      if (std::optional<ScalarUse> factor = WithFactor(*g_, id)) {
+        next = Multiplied(factor->x, factor->value, &out);
+      } else if (FactorOf(id) >= 0) {
         next = TakeFactor(id, &out);
       } else if (std::optional<ScalarUse> max = WithScalar(*g_, id, TapeOp::kMax);
                  max && Absorbs(max->value * out.scale) && out.softcap == 0 && out.factors.empty()) {
@@ -211,9 +216,8 @@ class Matcher {
     return std::nullopt;
   }
 
-  // Whether `id` multiplies or divides something by a single number that is not constant.
-  bool TakesFactor(NodeId id) const { return FactorOf(id) >= 0; }
-  // The index of that input; -1: none.
+  // If `id` multiplies or divides something by a single number that is not constant, the index of that input;
+  // otherwise -1.
   int FactorOf(NodeId id) const {
     const Node* by = AsPointwise(*g_, id, TapeOp::kMul);
     const bool divides = by == nullptr;
@@ -229,7 +233,6 @@ class Matcher {
   }
   NodeId TakeFactor(NodeId id, Scores* out) const {
     const int at = FactorOf(id);
-    if (at < 0) return kNoNode;
     const std::vector<NodeId>& in = g_->node(id).inputs;
     out->factors.push_back(
         {g_->BaseOf(in[static_cast<size_t>(at)]), AsPointwise(*g_, id, TapeOp::kDiv) != nullptr});
@@ -245,21 +248,13 @@ class Matcher {
       return x;
     }
     if (out->softcap != 0 || out->scale != 1 || !out->factors.empty()) return kNoNode;
-    NodeId inside = tanh->inputs[0], y = kNoNode;
-    double factor = 0;
-    if (std::optional<ScalarUse> mul = WithScalar(*g_, inside, TapeOp::kMul)) {
-      y = mul->x;
-      factor = mul->value;
-    } else if (const Node* div = AsPointwise(*g_, inside, TapeOp::kDiv)) {
-      y = div->inputs[0];
-      factor = 1 / UniformValue(*g_, div->inputs[1]).value_or(0);
-    }
-    if (y == kNoNode || !std::isfinite(factor)) return kNoNode;
+    const std::optional<ScalarUse> inside = WithFactor(*g_, tanh->inputs[0]);
+    if (!inside || !std::isfinite(inside->value)) return kNoNode;
     // c * tanh(f * y) = c * tanh((f * c * y) / c): the part of f beyond 1 / c is a scale.
     out->softcap = c;
-    out->scale = factor * c;
+    out->scale = inside->value * c;
     if (std::abs(out->scale - 1) < 1e-6) out->scale = 1;
-    return y;
+    return inside->x;
   }
 
   bool LeadsToMatmul(NodeId id) const {
@@ -273,14 +268,12 @@ class Matcher {
       TapeOp op = n.As<ir::PointwiseAttrs>().op;
       if (op == TapeOp::kTanh) {
         id = n.inputs[0];
-      } else if (std::optional<ScalarUse> mul = WithScalar(*g_, id, TapeOp::kMul)) {
-        id = mul->x;
+      } else if (std::optional<ScalarUse> factor = WithFactor(*g_, id)) {
+        id = factor->x;
       } else if (std::optional<ScalarUse> max = WithScalar(*g_, id, TapeOp::kMax)) {
         id = max->x;
-      } else if (op == TapeOp::kDiv && UniformValue(*g_, n.inputs[1])) {
-        id = n.inputs[0];
-      } else if (const int factor = FactorOf(id); factor >= 0) {
-        id = n.inputs[static_cast<size_t>(1 - factor)];
+      } else if (const int at = FactorOf(id); at >= 0) {
+        id = n.inputs[static_cast<size_t>(1 - at)];
       } else if (op == TapeOp::kAdd) {
         return LeadsToMatmul(n.inputs[0]) || LeadsToMatmul(n.inputs[1]);
       } else if (op == TapeOp::kSelect) {
@@ -322,22 +315,11 @@ class Matcher {
   // Follows scalar factors through views: returns the remaining node, and their product.
   NodeId Unscaled(NodeId id, double* scale) {
     for (;;) {
-      NodeId base = g_->BaseOf(id);
-      NodeId x = kNoNode;
-      double factor = 1;
-      if (std::optional<ScalarUse> mul = WithScalar(*g_, base, TapeOp::kMul)) {
-        x = mul->x;
-        factor = mul->value;
-      } else if (const Node* div = AsPointwise(*g_, base, TapeOp::kDiv)) {
-        std::optional<double> by = UniformValue(*g_, div->inputs[1]);
-        if (!by || !std::isfinite(1 / *by)) return id;
-        x = div->inputs[0];
-        factor = 1 / *by;
-      }
-      if (x == kNoNode) return id;
-      *scale *= factor;
-      Builder b = BuilderLike(g_, base);
-      id = b.ViewNode(x, g_->ViewOf(id));
+      const NodeId base = g_->BaseOf(id);
+      const std::optional<ScalarUse> factor = WithFactor(*g_, base);
+      if (!factor) return id;
+      *scale *= factor->value;
+      id = BuilderLike(g_, base).ViewNode(factor->x, ir::View(g_->ViewOf(id)));
     }
   }
 
