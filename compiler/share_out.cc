@@ -257,6 +257,7 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
 
 Status GatherAhead(Compilation* compilation, ProgramInWork*, std::string* text) {
   if (compilation->options.weights != Weights::kGather) return Status::Ok();
+  std::set<std::string> told;  // devices that say the same say it once
   std::map<uint32_t, std::vector<ProgramInWork*>> by_device;
   for (ProgramInWork& program : compilation->programs) by_device[program.device].push_back(&program);
   for (const auto& [device, programs] : by_device) {
@@ -269,7 +270,8 @@ Status GatherAhead(Compilation* compilation, ProgramInWork*, std::string* text) 
     GatherAlike(sharing, lowered);
     for (ProgramInWork* program : programs) {
       program->gathered = GatherWeights(program->sharing, &program->planned.lowered);
-      AddText(NameOf(compilation->options, *program) + ": " + program->gathered.text, text);
+      if (told.insert(program->source.program + ": " + program->gathered.text).second)
+        AddText("program " + NameOf(compilation->options, *program) + ": " + program->gathered.text, text);
     }
   }
   return Status::Ok();

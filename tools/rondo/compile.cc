@@ -27,23 +27,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Prints how a whole model was sharded, and the remarks of import besides its counts. A remark of several
-// devices is printed once, and weights on every device are summed up in one line, unless `verbose`.
+// Prints how a whole model was sharded, and the remarks of import besides its counts. Weights on every device
+// are summed up in one line, unless `verbose`.
 void PrintRemarks(const CompileReport& report, bool shared_out, bool verbose, CommandOutput* out) {
   constexpr std::string_view kEveryDevice = "on every device: ";
-  std::string last;
   for (const PassReport& pass : report.passes) {
     const bool imported = pass.pass == "import", gathered = pass.pass == "gather_weights";
     if (!imported && ((pass.pass != "shard" && !gathered) || !shared_out)) continue;
-    if (gathered && pass.text == last) continue;
-    last = pass.text;
     size_t at = imported ? pass.text.find('\n') : 0;
     if (at != std::string::npos && imported) ++at;
     std::string largest;  // the first one, as they are sorted
     size_t whole = 0;
     while (at < pass.text.size()) {
       const size_t end = std::min(pass.text.find('\n', at), pass.text.size());
-      const std::string program = imported || gathered ? "program " + pass.program + ": " : "";
+      const std::string program = imported ? "program " + pass.program + ": " : "";
       const std::string line = pass.text.substr(at, end - at);
       at = end + 1;
       if (!verbose && line.rfind(kEveryDevice, 0) == 0) {
