@@ -90,9 +90,9 @@ TEST(EstimateKernels, MapsOfOddRowsTakeTheInstructionsOfEachElement) {
 
 TEST(EstimateKernels, LongOddRowsAreWaitedFor) { EXPECT_GT(RowTime(2000, 8191), 1.5 * RowTime(2000, 8192)); }
 
-// Measured: 42.7 us with a mask; 17.6 us for half as much without.
+// Measured: a kernel takes 19.3 us with a mask, and 8.9 us for half as much without.
 TEST(EstimateKernels, MasksOfAttentionTakeTime) {
-  EXPECT_GT(AttentionTime(1024, 1024, 64, {1, 3}), 1.4 * AttentionTime(1024, 1024, 64));
+  EXPECT_GT(AttentionTime(1024, 1024, 64, {1, 3}), 1.1 * AttentionTime(1024, 1024, 64));
   EXPECT_GT(AttentionTime(2, 1024, 64, {1, 3}), AttentionTime(2, 1024, 64, {3})) << "each query has its own";
 }
 

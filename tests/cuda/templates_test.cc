@@ -69,27 +69,33 @@ TEST(CudaTemplates, BlocksOfManyQueriesShareTheirKeysInSharedMemory) {
   EXPECT_TRUE(Has(Text(many.maker), "StagedWgmma<StagedAttention{64, 64, 8, 128, 4, 1, 1, 8, 8, 8}>"));
   EXPECT_TRUE(Has(Text(many.maker), "pipelined_attention<"));
   EXPECT_TRUE(Has(Text(many.maker, kAmpere), "StagedMma<StagedAttention{64, 64, 4, 128, "));
-  EXPECT_TRUE(
-      Has(Text(narrow.maker), "StagedWgmma<StagedAttention{80, 80, 8, 96, "));  // padded to panels of 64
+  EXPECT_TRUE(Has(Text(narrow.maker), "StagedWgmma<StagedAttention{80, 80, 8, 128, 3, "));
   EXPECT_TRUE(Has(Text(narrow.maker, kAmpere), "StagedMma<StagedAttention{80, 80, 4, 64, "));
   EXPECT_EQ(Text(many.maker).grid, 96u);  // 128 queries a block
   EXPECT_EQ(Text(many.maker).block, 384u);
   EXPECT_EQ(Text(many.maker, kAmpere).grid, 96u * 2);
-  EXPECT_TRUE(Has(Text(wide.maker), "staged_attention<"));
+  EXPECT_TRUE(Has(Text(wide.maker), "pipelined_attention<"));
+  EXPECT_TRUE(Has(Text(wide.maker), "StagedWgmma<StagedAttention{256, 256, 8, 64, 2, "));
 }
 
-TEST(CudaTemplates, FewQueriesOrBlocksLeaveKeysToTheirWarps) {
-  AttentionMaker few_queries({160, 4, 8, 128, 2048, 128}, DType::kBF16),
-      enough_queries({160, 4, 64, 128, 2048, 128}, DType::kBF16),  // 256 queries share keys
-      few_blocks({12, 1, 197, 64, 197, 64}, DType::kF16);
-  EXPECT_FALSE(Has(Text(few_queries.maker), "staged_attention<"));
-  EXPECT_TRUE(Has(Text(enough_queries.maker), "pipelined_attention<"));
-  EXPECT_FALSE(Has(Text(few_blocks.maker), "staged_attention<"));
-  CudaTarget small = kHopper;
-  small.processors = 48;
-  EXPECT_TRUE(Has(Text(few_blocks.maker, small), "staged_attention<"));
-  small.processors = 78;
-  EXPECT_FALSE(Has(Text(few_blocks.maker, small), "staged_attention<"));
+// So that their reads need not be waited for, and are of whole vectors.
+TEST(CudaTemplates, MasksAreReadAheadOfTheScores) {
+  for (const auto& [keys, ahead] :
+       {std::pair{128, "MaskAhead<2, 8, "}, {130, "MaskAhead<2, 2, "}, {131, "MaskAhead<2, 1, "}}) {
+    AttentionMaker masked({96, 1, 128, 64, keys, 64}, DType::kF16);
+    masked.maker.part.mask = masked.maker.Operand(DType::kF16, Mode::kRead, {2, 4});
+    EXPECT_TRUE(Has(Text(masked.maker), ahead)) << keys;
+  }
+  AttentionMaker along_queries({96, 1, 128, 64, 128, 64}, DType::kF16);
+  along_queries.maker.part.mask = along_queries.maker.Operand(DType::kF16, Mode::kRead, {4, 2});
+  EXPECT_TRUE(Has(Text(along_queries.maker), "NoMaskAhead"));  // a query's keys lie apart
+}
+
+TEST(CudaTemplates, FewQueriesLeaveKeysToTheirWarps) {
+  AttentionMaker few({160, 4, 8, 128, 2048, 128}, DType::kBF16),
+      enough({160, 4, 64, 128, 2048, 128}, DType::kBF16);  // 256 that share keys
+  EXPECT_TRUE(Has(Text(few.maker), "AttentionWarp<"));
+  EXPECT_TRUE(Has(Text(enough.maker), "pipelined_attention<"));
 }
 
 TEST(CudaTemplates, BlocksOfQueriesInFloatsShareTheirKeysInSharedMemory) {

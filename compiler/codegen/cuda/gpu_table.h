@@ -110,19 +110,28 @@ struct GpuTable {
   double attention_round = 1500;  // each further round of blocks: their first loads and their ends [fit]
   double attention_bytes = 25;  // bytes a cycle of keys and values that the warps of one multiprocessor read
                                 // for themselves: 8.3 and 28.1 us [fit]
-  // Multiply-adds a cycle, both matmuls and the softmax between them, of one multiprocessor whose blocks
-  // share keys and values: 6.3 and 17.3 us by wgmma, 6.8 and 22.6 by mma.sync. Of blocks of 64 queries, one
-  // (13.9 and 21.9 us) or two at once (125 us); and of 128, with 64 keys at a time (36 and 160 us where 64 by
-  // 128 took 22 and 246); and what each round of blocks takes besides [fit]
-  double attention_wgmma = 540;
-  double attention_wgmma_together = 710;
-  double attention_wgmma_wide = 800;
-  double attention_block = 3000;
-  double attention_wide_block = 6000;
-  // A block whose warpgroups take turns: its start and end, and each stage of keys, which takes as long with
-  // heads of 128 as of 64: the softmax decides (14 and 93 us, 20 and 133) [fit]
-  double attention_pipelined_block = 2000;
-  double attention_pipelined_stage = 2600;
+  // Blocks that share keys and values, by wgmma, of 64 queries (narrow) or 128 (wide): a kernel, each round
+  // of blocks, each key and each feature of it and its value; two blocks at once (62 kernels of 4 to 240 us,
+  // within 15 %) [fit]
+  double attention_narrow_start = 1300;
+  double attention_narrow_block = 2100;
+  double attention_narrow_key = 8.6;
+  double attention_narrow_feature = 0.113;
+  double attention_together = 0.83;
+  double attention_wide_start = 5300;
+  double attention_wide_key = 14;
+  double attention_wide_feature = 0.147;
+  // A block whose warpgroups take turns: its start and end; each key of a warpgroup's stage, each feature of
+  // such a key and of its value; a mask; keys that the warpgroups share; two stages, whose copies are waited
+  // for (73 kernels of 4 to 185 us, within 12 %) [fit]
+  double attention_pipelined_block = 5200;
+  double attention_pipelined_key = 4.1;
+  double attention_pipelined_feature = 0.115;
+  double attention_pipelined_mask = 7.4;
+  double attention_pipelined_shared = 1.21;
+  double attention_pipelined_two_stages = 1.05;
+  // Multiply-adds a cycle by mma.sync, both matmuls and the softmax between them, of one multiprocessor: 6.8
+  // and 22.6 us [fit]
   double attention_mma = 240;
   double attention_unsuited =
       0.77;  // of it, by stages of fewer or more keys than suit: 34.4 us and 26.6 [fit]

@@ -31,7 +31,8 @@
 //   library 3                        the third algorithm of a vendor library; "library": its first
 //   staged 64x128                    attention, keys and values through shared memory: queries of a block,
 //                                    keys of a stage
-//   pipelined 128x128                as staged, where a warpgroup copies and two compute in turn
+//   pipelined 128x128                as staged, where a warpgroup copies and two compute in turn; those of 64
+//                                    queries share the keys
 //   flash warps 8 cluster 2          attention, each warp for itself: warps of a block, and blocks, that
 //   split
 //                                    the keys

@@ -112,13 +112,28 @@ void InitBarrier(PtxThread& t, const PtxStatement& s) {
   const auto count = static_cast<uint16_t>(t.Word(s.arguments[1]));
   *BarrierAt(t.machine, t.Word(s.arguments[0])) = {count, count, 0, 0};
 }
-// mbarrier.arrive _, [barrier]; with expect_tx also the bytes.
-void Arrive(PtxThread& t, const PtxStatement& s) {
-  Mbarrier* barrier = BarrierAt(t.machine, t.Word(s.arguments[1]));
-  if (s.Has("expect_tx")) barrier->bytes += static_cast<int32_t>(t.Word(s.arguments[2]));
+void ArriveAt(PtxThread& t, uint32_t address) {
+  Mbarrier* barrier = BarrierAt(t.machine, address);
   if (barrier->pending == 0) return t.machine.Fail("more arrivals at an mbarrier than it was made for");
   --barrier->pending;
   Settle(barrier);
+}
+// mbarrier.arrive _, [barrier]; with expect_tx also the bytes.
+void Arrive(PtxThread& t, const PtxStatement& s) {
+  const uint32_t address = t.Word(s.arguments[1]);
+  if (s.Has("expect_tx"))
+    BarrierAt(t.machine, address)->bytes += static_cast<int32_t>(t.Word(s.arguments[2]));
+  ArriveAt(t, address);
+}
+// cp.async.mbarrier.arrive.noinc [barrier]: here the copies end at once.
+void ArriveWhenCopied(PtxThread& t, const PtxStatement& s) {
+  Thread& thread = t.machine.current();
+  for (const auto& group : thread.copy_groups)
+    for (const auto& copy : group) copy();
+  thread.copy_groups.clear();
+  for (const auto& copy : thread.open_copies) copy();
+  thread.open_copies.clear();
+  ArriveAt(t, t.Word(s.arguments[0]));
 }
 void TryWait(PtxThread& t, const PtxStatement& s) {
   const uint32_t barrier = t.Word(s.arguments[1]);
@@ -200,6 +215,7 @@ const PtxRow kMemoryInstructions[] = {
     {"cp.async.cg.shared.global", CopyAsync},
     {"cp.async.commit_group", CommitCopies},
     {"cp.async.wait_group", WaitCopies},
+    {"cp.async.mbarrier.arrive.noinc", ArriveWhenCopied},
     {"mbarrier.init", InitBarrier},
     {"mbarrier.arrive", Arrive},
     {"mbarrier.try_wait.parity", TryWait},

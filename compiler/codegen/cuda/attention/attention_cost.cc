@@ -38,6 +38,14 @@ double MaskCycles(const PartContext& context, const QueryTiles& tiles, double sc
   return scores / (own ? gpu.attention_mask : gpu.attention_mask_keys);
 }
 
+// Cycles to read all keys and values once from memory.
+double MemoryCycles(const PartContext& context, const QueryTiles& tiles) {
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const double bytes_a_key = 2 * static_cast<double>(tiles.features + tiles.values);
+  return static_cast<double>(tiles.groups * tiles.keys) * bytes_a_key /
+         (gpu.memory_bytes * std::min(1.0, context.Processors() / gpu.memory_processors));
+}
+
 double RoundUp(double n, double multiple) { return std::ceil(n / multiple) * multiple; }
 
 }  // namespace
@@ -53,9 +61,7 @@ double FlashCycles(const PartContext& context, const QueryTiles& tiles) {
   const double read =
       busiest * static_cast<double>(tiles.tile_warps) * keys * share * bytes_a_key / gpu.attention_bytes;
   const double rounds = (std::ceil(busiest / tiles.resident()) - 1) * gpu.attention_round;
-  // All keys and values are read once from memory.
-  const double memory = static_cast<double>(tiles.groups * tiles.keys) * bytes_a_key /
-                        (gpu.memory_bytes * std::min(1.0, context.Processors() / gpu.memory_processors));
+  const double memory = MemoryCycles(context, tiles);
   const double join = tiles.cluster > 1 ? gpu.split_start + gpu.split_block * cluster : 0;
   const double masked =
       MaskCycles(context, tiles, busiest * static_cast<double>(tiles.tile_rows()) * keys * share);
@@ -66,44 +72,45 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
                     uint32_t resident) {
   const GpuTable& gpu = GpuTableOf(context.target);
   // If each row has its own limit, blocks of many rows take unequal time, and the longest decides.
-  const bool unequal = layout.row_warps == 8 && layout.wgmma != 0;
-  const double share = unequal ? 1 : KeyShare(context, tiles);
+  const bool wide = layout.row_warps == 8 && layout.wgmma != 0;
+  const double share = wide ? 1 : KeyShare(context, tiles);
   const double keys = RoundUp(static_cast<double>(tiles.keys), layout.keys) * share;
   const double rows = static_cast<double>(tiles.tile_rows()), busiest = Busiest(context, tiles);
   const double single =
       (layout.key_lanes <= 1 ? layout.features : 0) + (layout.value_lanes <= 1 ? layout.values : 0);
-  const double besides = gpu.attention_start + MaskCycles(context, tiles, busiest * rows * keys) +
-                         busiest * keys * single / gpu.attention_elements;
+  const double besides =
+      MaskCycles(context, tiles, busiest * rows * keys) + busiest * keys * single / gpu.attention_elements;
   if (layout.wgmma == 0) {
     const double features = layout.padded(layout.features) + layout.padded(layout.values);
     // A wide stage leaves too few registers for the scores of wide heads; a narrow stage waits more often.
-    const bool wide = features > static_cast<double>(gpu.staged_wide_stage),
-               suits = wide == (layout.keys == 64);
+    const bool wide_stage = features > static_cast<double>(gpu.staged_wide_stage),
+               suits = wide_stage == (layout.keys == 64);
     const double rate = gpu.attention_mma * (suits && layout.row_warps == 4 ? 1 : gpu.attention_unsuited);
-    return besides + busiest * rows * features * keys / rate;
+    return gpu.attention_start + besides + busiest * rows * features * keys / rate;
   }
-  const double features = RoundUp(layout.features, 16) + 64 * layout.panels(layout.values);
-  const bool wide = layout.row_warps == 8;
-  // Narrow blocks on one multiprocessor fill each other's waits.
-  const bool together = resident > 1 && busiest > 1 && layout.panels(layout.values) == 1;
-  const double rate = wide       ? gpu.attention_wgmma_wide
-                      : together ? gpu.attention_wgmma_together
-                                 : gpu.attention_wgmma;
-  const double block = wide ? gpu.attention_wide_block : gpu.attention_block;
-  return besides + std::ceil(busiest / resident) * block + busiest * rows * features * keys / rate;
+  const double features = RoundUp(layout.features, 16) + layout.wgmma_values();
+  const double together = resident > 1 && busiest > 1 ? gpu.attention_together : 1;
+  if (wide)
+    return gpu.attention_wide_start + besides +
+           busiest * keys * (gpu.attention_wide_key + features * gpu.attention_wide_feature);
+  return gpu.attention_narrow_start + besides + std::ceil(busiest / resident) * gpu.attention_narrow_block +
+         busiest * keys * (gpu.attention_narrow_key + features * gpu.attention_narrow_feature) * together;
 }
 
 double PipelinedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout) {
   const GpuTable& gpu = GpuTableOf(context.target);
+  const double features = RoundUp(layout.features, 16) + layout.wgmma_values();
+  const bool masked = context.part.mask != kNoOperand, ahead = MaskLanes(context, tiles).has_value();
+  double stage = gpu.attention_pipelined_key + features * gpu.attention_pipelined_feature +
+                 (ahead ? gpu.attention_pipelined_mask : 0);
+  stage *= layout.own();
+  if (layout.splits() > 1) stage *= gpu.attention_pipelined_shared;
+  if (layout.stages == 2) stage *= gpu.attention_pipelined_two_stages;
+  if (masked && !ahead) stage += MaskCycles(context, tiles, static_cast<double>(layout.rows()) * layout.keys);
   const double stages = std::ceil(static_cast<double>(tiles.keys) / layout.keys);
-  // More features than values: 192 and 64 took 275 us where 64 and 64 took 153 (results/gpu-attention.md).
-  constexpr double kMultiplied = 0.8;  // of a stage
-  const double features = static_cast<double>(layout.features), values = static_cast<double>(layout.values);
-  const double more = std::max(0.0, (features - values) / (2 * values));
-  const double stage = gpu.attention_pipelined_stage * (1 + kMultiplied * more);
   const double longest = gpu.attention_pipelined_block + stages * stage;
   const double mean = gpu.attention_pipelined_block + stages * KeyShare(context, tiles) * stage;
-  return gpu.attention_start + std::max(longest, Busiest(context, tiles) * mean);
+  return std::max({longest, Busiest(context, tiles) * mean, MemoryCycles(context, tiles)});
 }
 
 double FmaCycles(const PartContext& context, const QueryTiles& tiles, const FmaAttention& layout) {

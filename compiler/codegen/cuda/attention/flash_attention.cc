@@ -123,7 +123,7 @@ Result<PartLaunch> WriteFlash(const PartContext& context, const KernelConfigurat
   ThreadRows rows;
   rows.count = HalvesOf(tiles);
   WriteQueryRows(context, tiles, rows, writer);
-  const std::string plain = Truth(WriteScore(context, tiles, writer));
+  const std::string plain = Truth(WriteScore(context, tiles, false, writer));
   writer->Line("{ " + walk.warp + " warp_out;");
   writer->Line("warp_out.template walk<" + plain + ">(at, limits, " + walk.first + ", " + walk.step + ", " +
                walk.keys + ", " + walk.values + ", hint, " + Text(tiles.keys) + ", unit, score);");

@@ -65,7 +65,7 @@ Result<PartLaunch> WriteFma(const PartContext& context, const KernelConfiguratio
   WriteQueryAt(context, tiles, writer);
   WriteQueryRows(context, tiles, {layout.rows_a_thread, "threadIdx.x / 16 + 16 * h"}, writer);
   writer->Line("(void)at;");
-  WriteScore(context, tiles, writer);
+  WriteScore(context, tiles, false, writer);
   writer->Line("FmaBlock<" + text + "> block_out;");
   writer->Line("{ FmaRows<" + text + "> rows_out;");
   writer->Line("fma_attention<" + text + ", " + Truth(part.limit != kNoOperand) + ">(rows_out, query_at, " +

@@ -142,7 +142,32 @@ void WriteQueryRows(const PartContext& context, const QueryTiles& tiles, ThreadR
   writer->Line("}");
 }
 
-bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
+std::optional<int> MaskLanes(const PartContext& context, const QueryTiles& tiles) {
+  const Part& part = context.part;
+  if (part.mask == kNoOperand) return std::nullopt;
+  const Operand& mask = part.operands[part.mask];
+  if (!IsPlain(mask) || mask.strides[tiles.key] != 1 || ByteSize(mask.dtype) > 4) return std::nullopt;
+  return std::min(8, VectorAlong(part, mask, tiles.key, context.params[mask.param]));
+}
+
+namespace {
+
+// The element of a mask, given its bits.
+std::string MaskOfBits(DType type) {
+  switch (type) {
+    case DType::kF32: return "bits_float(bits)";
+    case DType::kF16: return "half_float((unsigned short)bits)";
+    case DType::kBF16: return "bf16_float((unsigned short)bits)";
+    default:
+      return IsFp8(type) ? type == DType::kE4M3 ? "fp8_float<3>((unsigned char)bits)"
+                                                : "fp8_float<2>((unsigned char)bits)"
+                         : "bits";
+  }
+}
+
+}  // namespace
+
+bool WriteScore(const PartContext& context, const QueryTiles& tiles, bool ahead, PartWriter* writer) {
   const Part& part = context.part;
   auto number = [](double value) { return NumberText(value, TapeType::kF32); };
   constexpr double kLog2E = 1.4426950408889634;
@@ -152,7 +177,8 @@ bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter*
     return true;
   }
   writer->Line("const float unit = " + number(kLog2E) + ";");
-  writer->Line("auto score = [&](int h, int key, float dot) -> float {");
+  writer->Line("auto score = [&](int h, int key, float dot" + std::string(ahead ? ", u32 bits" : "") +
+               ") -> float {");
   writer->Line("dot *= " + number(part.scale) + ";");
   if (part.softcap != 0) {
     writer->Line("dot = " + number(part.softcap) + " * tanhf(dot / " + number(part.softcap) + ");");
@@ -160,7 +186,9 @@ bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter*
   if (part.mask != kNoOperand) {
     const Operand& mask = part.operands[part.mask];
     writer->Include("elements");
-    if (IsPlain(mask)) {
+    if (ahead) {
+      writer->Line("const auto mask = " + MaskOfBits(mask.dtype) + ";");
+    } else if (IsPlain(mask)) {
       writer->Line("const auto mask = ld_" + std::string(Name(mask.dtype)) + "(p" + Text(mask.param) +
                    ", mask_at[h] + " + Text(mask.strides[tiles.key]) + "ll * key);");
     } else {

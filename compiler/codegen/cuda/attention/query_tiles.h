@@ -76,9 +76,13 @@ struct ThreadRows {
 };
 // Declares this thread's rows: addresses of their queries, numbers of their keys, beginnings of their masks.
 void WriteQueryRows(const PartContext& context, const QueryTiles& tiles, ThreadRows rows, PartWriter* writer);
-// Declares `score`, which makes a score from a dot product, and `unit`, which converts it to base 2. Returns
-// whether the score is the dot product itself.
-bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
+// The elements of a mask that a thread reads at once, before the scores are there
+// (device/attention_masks.cuh). None if they are not contiguous along the keys, or if there is no mask.
+std::optional<int> MaskLanes(const PartContext& context, const QueryTiles& tiles);
+// Declares `score`, which makes a score from a dot product and, if `ahead`, from the bits of the mask's
+// element, which was read before; and `unit`, which converts it to base 2. Returns whether the score is the
+// dot product itself.
+bool WriteScore(const PartContext& context, const QueryTiles& tiles, bool ahead, PartWriter* writer);
 // Values of a query that are written at once; at least two with a cluster.
 int ResultLanes(const PartContext& context, const QueryTiles& tiles);
 // Combines the parts of each query from `block_out`, and writes its results.

@@ -32,17 +32,21 @@ bool TakeStages(const CudaTarget& target, int most, Staged* staged) {
   return false;
 }
 
-// Approximate registers of a thread: results, the scores of its share of a stage as f32 and as weights, and
-// the rest.
-int RegistersOf(const StagedAttention& layout) {
-  const int values = layout.wgmma ? layout.panels(layout.values) * 64 : layout.padded(layout.values);
-  return values / 2 + layout.own() / 2 + layout.own() / 4 + 44;
+// Approximate registers of a thread: results, the scores of its share of a stage as f32 and as weights, what
+// it reads ahead of its mask, and the rest.
+int RegistersOf(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout) {
+  const int values = layout.wgmma ? layout.wgmma_values() : layout.padded(layout.values);
+  const bool ahead = layout.wgmma && MaskLanes(context, tiles).has_value();
+  const int64_t mask =
+      ahead ? layout.own() * ByteSize(context.part.operands[context.part.mask].dtype) / 8 : 0;
+  return values / 2 + layout.own() / 2 + layout.own() / 4 + static_cast<int>(mask) + 48;
 }
 
 // Blocks of `row_warps` warps of queries and `keys` keys for each stage. None if tensor cores cannot do it,
 // or shared memory or registers have no room.
 std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int keys, bool pipelined = false) {
   constexpr int kRegisters = 65536 / kCudaBlock, kMostRegisters = 255;
+  constexpr int kPipelinedRegisters = 224;  // of those that compute (attention_pipelined.cuh)
   const GpuTable& gpu = GpuTableOf(context.target);
   const std::optional<QueryTiles> tiles = QueryTilesOf(context);
   if (!tiles) return std::nullopt;
@@ -58,13 +62,15 @@ std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int ke
   layout.query_lanes = tiles->query_lanes;
   layout.key_lanes = tiles->key_lanes;
   layout.value_lanes = tiles->value_lanes;
-  // Each warpgroup has its own rows; its instructions take 64, 96 or 128 keys.
+  // Each warpgroup has its own rows; its instructions take 64 to 192 keys.
   layout.wgmma = context.target.warp_groups && row_warps >= 4 && layout.own() >= 64;
-  if (layout.own() < QueryTiles::kRun || RegistersOf(layout) > kMostRegisters) return std::nullopt;
   if (pipelined && !layout.wgmma) return std::nullopt;
+  const int registers = RegistersOf(context, *tiles, layout);
+  if (layout.own() < QueryTiles::kRun || registers > (pipelined ? kPipelinedRegisters : kMostRegisters))
+    return std::nullopt;
   // Blocks of 64 queries gain more from a second resident block than fewer registers cost [attention].
   const bool two = row_warps == 4 ? layout.padded(layout.values) <= gpu.staged_two_blocks
-                                  : RegistersOf(layout) <= kRegisters / kMostResident;
+                                  : registers <= kRegisters / kMostResident;
   const bool one_each = static_cast<double>(staged.tiles.blocks()) <= context.Processors();
   if (pipelined || !two || one_each) staged.resident = 1;
   for (; staged.resident > 0; --staged.resident) {
@@ -86,32 +92,51 @@ KernelCandidate CandidateOf(const PartContext& context, VariantId variant, const
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
-  struct Tile {
-    int row_warps, keys;
-  };
   std::vector<KernelCandidate> candidates;
-  for (const Tile tile : {Tile{4, 128}, Tile{4, 64}, Tile{8, 64}}) {
-    const std::optional<Staged> staged = StagedOf(context, tile.row_warps, tile.keys);
-    if (!staged || (tile.row_warps > 4 && HasTooManyQueries(staged->tiles))) continue;
+  for (const auto& [row_warps, keys] : {std::pair{4, 128}, {4, 64}, {8, 64}}) {
+    const std::optional<Staged> staged = StagedOf(context, row_warps, keys);
+    if (!staged || (row_warps > 4 && HasTooManyQueries(staged->tiles))) continue;
     const double cycles = StagedCycles(context, staged->tiles, staged->layout, staged->resident);
     candidates.push_back(CandidateOf(context, VariantId::kStaged, *staged, cycles));
   }
   return candidates;
 }
 
-// One block for each multiprocessor, and as many keys as leave registers for the weights that are computed
-// beside a matmul. Masks do not suit: their reads stall between the two matmuls. Operands read element by
+// Tiles of 64 queries, whose keys the warpgroups share, and of 128. As many keys as registers permit, of
+// three stages if those fit (two wait for their copies); fewer if those are enough. Operands read element by
 // element do not suit: that is too much work for few threads.
 std::vector<KernelCandidate> PipelinedCandidates(const PartContext& context) {
-  const Part& part = context.part;
-  if (part.mask != kNoOperand || part.softcap != 0) return {};
   const std::optional<QueryTiles> tiles = QueryTilesOf(context);
-  if (!tiles || tiles->values > 128 || std::min(tiles->key_lanes, tiles->value_lanes) < 2) return {};
-  const int keys = tiles->values > 64 ? 96 : 128;
-  const std::optional<Staged> staged = StagedOf(context, QueryTiles::kWarps, keys, true);
-  if (!staged || staged->layout.stages < 2 || HasTooManyQueries(staged->tiles)) return {};
-  const double cycles = PipelinedCycles(context, staged->tiles, staged->layout);
-  return {CandidateOf(context, VariantId::kPipelined, *staged, cycles)};
+  if (!tiles || std::min(tiles->key_lanes, tiles->value_lanes) < 2) return {};
+  std::vector<KernelCandidate> candidates;
+  for (const int row_warps : {4, 8}) {
+    for (const int own : {192, 160, 128, 96, 64}) {
+      const int keys = own * 8 / row_warps;
+      const std::optional<Staged> staged = StagedOf(context, row_warps, keys, true);
+      if (!staged || staged->layout.stages < 2) continue;
+      if (HasTooManyQueries(staged->tiles)) break;
+      const double cycles = PipelinedCycles(context, staged->tiles, staged->layout);
+      candidates.push_back(CandidateOf(context, VariantId::kPipelined, *staged, cycles));
+      if (staged->layout.stages > 2 && tiles->keys > keys) break;
+    }
+  }
+  return candidates;
+}
+
+// Declares `mask`, and `score` as it calls that. Returns what WriteScore does.
+bool WriteMask(const PartContext& context, const Staged& staged, PartWriter* writer) {
+  const std::optional<int> lanes = staged.layout.wgmma != 0 ? MaskLanes(context, staged.tiles) : std::nullopt;
+  if (!lanes) {
+    writer->Line("NoMaskAhead mask_ahead;");
+    return WriteScore(context, staged.tiles, false, writer);
+  }
+  const Operand& mask = context.part.operands[context.part.mask];
+  const int64_t size = ByteSize(mask.dtype);
+  writer->Line("MaskAhead<" + Text(size) + ", " + Text(*lanes) + ", " + Text(staged.layout.own() / 32) +
+               "> mask_ahead; mask_ahead.all = " + Text(staged.tiles.keys) + ";");
+  writer->Line("for (int h = 0; h < 2; ++h) mask_ahead.rows[h] = p" + Text(mask.param) + " + mask_at[h] * " +
+               Text(size) + ";");
+  return WriteScore(context, staged.tiles, true, writer);
 }
 
 Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfiguration& configuration,
@@ -127,7 +152,7 @@ Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfigura
   WriteQueryAt(context, tiles, writer);
   WriteQueryRows(context, tiles, {}, writer);
   writer->Line("(void)at;");
-  const bool plain = WriteScore(context, tiles, writer);
+  const bool plain = WriteMask(context, staged, writer);
   writer->Line("typedef " + std::string(layout.wgmma ? "StagedWgmma<" : "StagedMma<") +
                Aggregate("StagedAttention", layout) + "> Matmuls;");
   writer->Line("AttentionBlock<" + Aggregate("AttentionLayout", tiles.layout()) + "> block_out;");
@@ -142,11 +167,11 @@ Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfigura
     writer->Line("if (threadIdx.x >= " + Text(kCudaBlock) + "u) { pipeline.copy(); return; }");
   }
   writer->Line("{ Matmuls::Rows rows_out;");
-  writer->Line(pipelined
-                   ? "pipelined_attention<" + Truth(plain) + ">(pipeline, rows_out, query_at, " + element +
-                         ", limits, unit, score);"
-                   : "staged_attention<Matmuls, " + Truth(plain) + ", " + limited + ">(rows_out, query_at, " +
-                         element + ", limits, " + all + ", " + keys + ", " + values + ", unit, score);");
+  writer->Line(pipelined ? "pipelined_attention<" + Truth(plain) + ">(pipeline, rows_out, query_at, " +
+                               element + ", limits, unit, mask_ahead, score);"
+                         : "staged_attention<Matmuls, " + Truth(plain) + ", " + limited +
+                               ">(rows_out, query_at, " + element + ", limits, " + all + ", " + keys + ", " +
+                               values + ", unit, mask_ahead, score);");
   writer->Line("block_out.keep(rows_out); }");
   if (!context.LeavesRoom(tiles.blocks())) writer->Line("launch_dependents();");
   WriteQueryResults(context, tiles, writer);

@@ -51,14 +51,14 @@ DEV void copy_piece(u32 to, const char* from, i64 step, int there) {
 
 // THREADS threads copy COUNT lines of ELEMENTS, each from `line_at(line)`, in whole pieces of 16 bytes.
 // LANES: as copy_piece has it; 0: elements of a line lie apart, those of neighbouring lines are likely to be
-// neighbours.
+// neighbours. UNROLL: copies whose addresses are in registers at once.
 template <typename Lines, int COUNT, int SIZE, int ELEMENTS, int LANES, int THREADS = kBlockThreads,
-          typename LineAt>
+          int UNROLL = 64, typename LineAt>
 DEV void copy_lines(u32 to, LineAt line_at, i64 step) {
   constexpr int ITEMS = COUNT * Lines::PIECES, ROUNDS = (ITEMS + THREADS - 1) / THREADS, FULL = 16 / SIZE;
   constexpr bool EVEN = THREADS % Lines::PIECES == 0 && LANES != 0;
   const int thread = THREADS == kBlockThreads ? thread_again() : thread_again() % THREADS;
-#pragma unroll
+#pragma unroll(UNROLL < ROUNDS ? UNROLL : ROUNDS)
   for (int n = 0; n < ROUNDS; ++n) {
     const int item = thread + n * THREADS;
     if (ITEMS % THREADS != 0 && item >= ITEMS) break;

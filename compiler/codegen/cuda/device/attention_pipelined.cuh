@@ -1,14 +1,14 @@
 // Attention of many queries on sm_90a: one warpgroup copies keys and values, and two compute, each with
-// queries of its own. They take turns: one has the tensor cores while the other makes weights of its scores;
-// and a warpgroup's own weights are made beside its matmul with values. As FlashAttention-3 does it (Shah et
-// al., 2024, https://arxiv.org/abs/2407.08608).
+// queries of its own or, of the same 64 queries, with its own share of a stage's keys. They take turns: one
+// has the tensor cores while the other makes weights of its scores; and a warpgroup's own weights are made
+// beside its matmul with values. As FlashAttention-3 does it (Shah et al., 2024,
+// https://arxiv.org/abs/2407.08608).
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_PIPELINED_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_PIPELINED_CUH_
 
 #include "compiler/codegen/cuda/device/attention_staged.cuh"
 #include "compiler/codegen/cuda/device/mbarrier.cuh"
 #include "compiler/codegen/cuda/device/named_barrier.cuh"
-#include "compiler/codegen/cuda/device/wgmma_registers.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -23,36 +23,27 @@ struct StageBarriers {
   static MEMBER u32 phase(int tile) { return (u32)(tile / STAGES & 1); }
 };
 
-// Copies all tiles.
+// Of those that only copy, whose registers are few.
 template <typename Matmuls>
-DEV void copy_tiles(const StagedSource<Matmuls, StagedAttention::kCopiers>& source,
-                    StageBarriers<Matmuls::LAYOUT.stages> barriers, int bound) {
-  constexpr int STAGES = Matmuls::LAYOUT.stages;
-  // Copies that stay on their way: so few that a stage is announced before the next but one is free.
-  constexpr int PENDING = STAGES > 2 ? 2 : 1;
-  const int tiles = (bound + Matmuls::KEYS - 1) / Matmuls::KEYS;
-  auto announce = [&](int copy) {
-    Matmuls::show();
-    mbarrier_arrive(barriers.full(copy % 2, copy / 2));
-  };
+using CopierSource = StagedSource<Matmuls, StagedAttention::kCopiers, 4>;
+
+// Copies all tiles, each as soon as its stage is free.
+template <typename Matmuls>
+DEV void copy_tiles(const CopierSource<Matmuls>& source, StageBarriers<Matmuls::LAYOUT.stages> barriers,
+                    int bound) {
 #pragma unroll 1
-  for (int tile = 0; tile < tiles; ++tile) {
+  for (int tile = 0; tile * Matmuls::KEYS < bound; ++tile) {
 #pragma unroll
     for (int what = 0; what < 2; ++what) {
-      if (tile >= STAGES) mbarrier_wait(barriers.used(what, tile), barriers.phase(tile) ^ 1);
-      if (what == 0)
+      if (tile >= Matmuls::LAYOUT.stages) mbarrier_wait(barriers.used(what, tile), barriers.phase(tile) ^ 1);
+      if (what == barriers.KEYS)
         source.copy_keys(tile, bound);
       else
         source.copy_values(tile, bound);
-      const int done = 2 * tile + what - PENDING;
-      if (done >= 0) {
-        wait_copies<PENDING>();
-        announce(done);
-      }
+      mbarrier_arrive_when_copied(barriers.full(what, tile));
     }
   }
   wait_copies<0>();
-  for (int copy = 2 * tiles > PENDING ? 2 * tiles - PENDING : 0; copy < 2 * tiles; ++copy) announce(copy);
 }
 
 // A block of kBlockThreads threads that compute, and StagedAttention::kCopiers that copy to them.
@@ -95,12 +86,14 @@ struct AttentionPipeline {
 };
 
 // As staged_attention, by the threads that compute.
-template <bool PLAIN, typename Matmuls, typename QueryAt, typename Score>
+template <bool PLAIN, typename Matmuls, typename QueryAt, typename Mask, typename Score>
 DEV void pipelined_attention(const AttentionPipeline<Matmuls>& pipeline, typename Matmuls::Rows& rows,
-                             QueryAt query_at, i64 element, const int* limits, float unit, Score score) {
+                             QueryAt query_at, i64 element, const int* limits, float unit, Mask mask,
+                             Score score) {
   constexpr StagedAttention LAYOUT = Matmuls::LAYOUT;
   using Barriers = StageBarriers<LAYOUT.stages>;
-  constexpr int OWN = LAYOUT.own(), KEYS = Barriers::KEYS, VALUES = Barriers::VALUES, GROUP = 128;
+  constexpr int OWN = LAYOUT.own(), KEYS = Barriers::KEYS, VALUES = Barriers::VALUES;
+  constexpr int GROUP = 128;
   const Barriers& barriers = pipeline.barriers;
   more_registers<224>();
   const StagedSource<Matmuls> source = {pipeline.stages(), pipeline.keys, pipeline.values};
@@ -118,8 +111,14 @@ DEV void pipelined_attention(const AttentionPipeline<Matmuls>& pipeline, typenam
   wait_copies<0>();
   Matmuls::show();
   named_sync<kBlockThreads>(1);
-  const int tiles = (pipeline.bound + OWN - 1) / OWN;
-  const u32 group = threadIdx.x / GROUP, turn = 2 + group, other = 2 + (group ^ 1);
+  const int tiles = (pipeline.bound + LAYOUT.keys - 1) / LAYOUT.keys;
+  const u32 group = __shfl_sync(0xffffffffu, threadIdx.x / GROUP, 0);  // so that ptxas sees it is a warp's
+  const u32 turn = 2 + group, other = 2 + (group ^ 1);                 // barriers of the warpgroups' turns
+  const u32 own_queries = queries + Matmuls::own_queries(group), own_keys = Matmuls::own_keys(group);
+  auto wait_for = [&](int what, int tile) {
+    mbarrier_wait(barriers.full(what, tile), barriers.phase(tile));
+    Matmuls::show();
+  };
   auto used = [&](int what, int tile) {
     if (threadIdx.x % GROUP == 0) mbarrier_arrive(barriers.used(what, tile));
   };
@@ -130,32 +129,34 @@ DEV void pipelined_attention(const AttentionPipeline<Matmuls>& pipeline, typenam
   if (group == 1) named_arrive<kBlockThreads>(other);  // the first turn is the other's
 #pragma unroll 1
   for (int tile = 0; tile < tiles; ++tile) {
-    mbarrier_wait(barriers.full(KEYS, tile), barriers.phase(tile));
+    wait_for(KEYS, tile);
     named_sync<kBlockThreads>(turn);
-    Matmuls::begin_score(queries, source.stage(tile), s);
+    Matmuls::begin_score(own_queries, source.stage(tile) + own_keys, s);
     if (tile > 0) {
-      mbarrier_wait(barriers.full(VALUES, tile - 1), barriers.phase(tile - 1));
-      Matmuls::begin_add(source.stage(tile - 1) + LAYOUT.key_bytes(), weights, rows.out);
+      wait_for(VALUES, tile - 1);
+      Matmuls::begin_add(source.stage(tile - 1) + LAYOUT.key_bytes() + own_keys, weights, rows.out);
     } else {
       wgmma_fence();
       wgmma_commit();  // of nothing, so that one more is pending than the scores
     }
     if (group == 0 || tile + 1 < tiles) named_arrive<kBlockThreads>(other);
+    const int from = tile * LAYOUT.keys + (int)group / (LAYOUT.row_warps / 4) * OWN;
+    mask.load(from);
     wgmma_wait<1>();
     hold_accumulators<OWN / 8>(s);
     used(KEYS, tile);
-    const int from = tile * OWN;
-    if (!PLAIN || from + OWN > whole) limit_scores<OWN>(s, from, limits, score);
+    if (!PLAIN || from + OWN > whole) limit_scores<Matmuls>(s, from, limits, mask, score);
     rows.template weigh<OWN / 8>(s, unit, scale);
-    // Never below 0; without it, ptxas makes weights behind the wait, not beside the matmul.
-    if (rows.total[0] + rows.total[1] < 0) __trap();
+    // Never below 0. Without it, ptxas makes weights behind the wait, not beside the matmul; a trap here, and
+    // it would keep to the registers that the kernel begins with.
+    if (rows.total[0] + rows.total[1] < 0) asm volatile("st.shared.u32 [%0], %0;" ::"r"(queries) : "memory");
     wgmma_wait<0>();
     hold_accumulators<Matmuls::VALUES / 8>(rows.out);
     if (tile > 0) used(VALUES, tile - 1);
     rows.rescale(scale);
     pack_weights<Matmuls::BF16, OWN / 16>(s, weights);
   }
-  mbarrier_wait(barriers.full(VALUES, tiles - 1), barriers.phase(tiles - 1));
+  wait_for(VALUES, tiles - 1);
   Matmuls::add(source.stage(tiles - 1) + LAYOUT.key_bytes(), weights, rows.out);
   named_sync<kBlockThreads>(1);
 #pragma unroll

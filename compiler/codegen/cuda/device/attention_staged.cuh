@@ -4,12 +4,13 @@
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_CUH_
 
 #include "compiler/codegen/cuda/device/attention_lines.cuh"
+#include "compiler/codegen/cuda/device/attention_masks.cuh"
 #include "compiler/codegen/cuda/device/attention_rows.cuh"
 #include "compiler/codegen/cuda/device/attention_staged_layout.h"
 #include "compiler/codegen/cuda/device/mma.cuh"
 #include "compiler/codegen/cuda/device/operand_tile.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
-#include "compiler/codegen/cuda/device/wgmma.cuh"
+#include "compiler/codegen/cuda/device/wgmma_registers.cuh"
 
 // Lines of ELEMENTS in shared memory as ldmatrix reads them, PITCH bytes apart.
 template <int ELEMENTS, int PITCH>
@@ -23,6 +24,23 @@ template <int PIECES_COPIED, int LINES>
 struct PanelLines {
   static constexpr int PIECES = PIECES_COPIED, PANEL = LINES * 128;
   DEV u32 place(int line, int piece) { return (u32)(piece / 8 * PANEL) + swizzled<128>(line, piece % 8); }
+};
+
+// A thread has the scores of keys at the columns 8 * j + 2 * quarter + x of its rows. In which order the keys
+// of a stage lie is free, if it is the same for keys and values. As they come.
+struct KeysInOrder {
+  DEV int key(int j, int x, int quarter) { return 8 * j + 2 * quarter + x; }
+};
+// So that a thread's keys are runs of eight neighbours, one in each 32, whose mask is read at once.
+struct PermutedKeys {
+  DEV int key(int j, int x, int quarter) { return j / 4 * 32 + 8 * quarter + j % 4 * 2 + x; }
+  DEV int column(int key) { return (key & ~31) | key % 8 / 2 * 8 | key % 32 / 8 * 2 | key % 2; }
+};
+template <int PIECES_COPIED, int LINES>
+struct PermutedPanelLines : PanelLines<PIECES_COPIED, LINES> {
+  DEV u32 place(int line, int piece) {
+    return PanelLines<PIECES_COPIED, LINES>::place(PermutedKeys::column(line), piece);
+  }
 };
 
 template <bool BF16, int COUNT>
@@ -46,7 +64,7 @@ struct StagedRows : AttentionRows<VALUES> {
 // The matmuls of a block whose 8 warps are ROW_WARPS by 8 / ROW_WARPS: rows, and shares of KEYS keys. By
 // mma.sync.
 template <StagedAttention ATTENTION>
-struct StagedMma {
+struct StagedMma : KeysInOrder {
   static constexpr StagedAttention LAYOUT = ATTENTION;
   static constexpr int FEATURES = LAYOUT.padded(LAYOUT.features), VALUES = LAYOUT.padded(LAYOUT.values),
                        ROW_WARPS = LAYOUT.row_warps, KEYS = LAYOUT.keys;
@@ -110,48 +128,32 @@ DEV void hold_accumulators(float (*s)[4]) {
     asm volatile("" : "+f"(s[j][0]), "+f"(s[j][1]), "+f"(s[j][2]), "+f"(s[j][3])::"memory");
 }
 
-#define WGMMA_WEIGH_TYPED(type, n, count, a_names, b_name)                                                 \
-  WGMMA_BEGIN("n" #n "k16.f32." type "." type, count, WGMMA_FLOATS, "{" a_names "}", b_name, "1, 1, 1, 1", \
-              WGMMA_FROM_REGISTERS)
-#define WGMMA_WEIGH(n, count, a_names, b_name)                                        \
-  if constexpr (N == n && BF16) WGMMA_WEIGH_TYPED("bf16", n, count, a_names, b_name); \
-  if constexpr (N == n && !BF16) WGMMA_WEIGH_TYPED("f16", n, count, a_names, b_name)
-
-// wgmma with A in registers, as mma.sync has it, and lines of B that run along N.
-template <int N, bool BF16>
-DEV void wgmma_a_in_registers(float* d, const u32* a, u64 b) {
-  static_assert(N == 64 || N == 128 || N == 192 || N == 256, "a width of wgmma that has its line here");
-  WGMMA_WEIGH(64, 32, "%32, %33, %34, %35", "%36");
-  WGMMA_WEIGH(128, 64, "%64, %65, %66, %67", "%68");
-  WGMMA_WEIGH(192, 96, "%96, %97, %98, %99", "%100");
-  WGMMA_WEIGH(256, 128, "%128, %129, %130, %131", "%132");
-}
-
 // The same by wgmma: warpgroups, 64 rows each.
 template <StagedAttention ATTENTION>
-struct StagedWgmma {
+struct StagedWgmma : PermutedKeys {
   static constexpr StagedAttention LAYOUT = ATTENTION;
-  static constexpr int CHUNKS = (LAYOUT.features + 15) / 16, VALUES = LAYOUT.panels(LAYOUT.values) * 64,
+  static constexpr int CHUNKS = (LAYOUT.features + 15) / 16, VALUES = LAYOUT.wgmma_values(),
                        ROW_WARPS = LAYOUT.row_warps, KEYS = LAYOUT.keys;
   static constexpr int OWN = LAYOUT.own();
   static constexpr bool BF16 = LAYOUT.bf16;
   static constexpr bool TOGETHER = true;
-  static_assert(OWN == 64 || OWN == 96 || OWN == 128, "keys that one instruction of wgmma takes");
+  static_assert(OWN % 32 == 0 && OWN >= 64 && OWN <= 192, "keys that one instruction of wgmma takes");
   using Rows = StagedRows<VALUES>;
   using Queries = PanelLines<2 * CHUNKS, LAYOUT.rows()>;
-  using Keys = PanelLines<2 * CHUNKS, KEYS>;
-  using Values = PanelLines<LAYOUT.padded(LAYOUT.values) / 8, KEYS>;
+  using Keys = PermutedPanelLines<2 * CHUNKS, KEYS>;
+  using Values = PermutedPanelLines<LAYOUT.padded(LAYOUT.values) / 8, KEYS>;
 
   DEV u32 begin() {
     constexpr u32 LAST = StagedAttention::kAlignment - 1;
     return (shared_address(shared_memory) + LAST) & ~LAST;
   }
   DEV void show() { fence_proxy_async(); }
-  // Of both matmuls: what is begun is complete after wgmma_wait, and its accumulators are to be held then.
+  // Where in the lines of the block's queries, and in those of a stage's keys or values, a warpgroup's are.
+  DEV u32 own_queries(u32 group) { return group % (ROW_WARPS / 4) * 8192; }
+  DEV u32 own_keys(u32 group) { return group / (ROW_WARPS / 4) * (OWN * 128); }
+  // Of both matmuls, by a warpgroup's lines: what is begun is complete after wgmma_wait, and its accumulators
+  // are to be held then.
   DEV void begin_score(u32 queries, u32 keys, float (*s)[4]) {
-    const u32 group = threadIdx.x / 128;
-    queries += group % (ROW_WARPS / 4) * 8192;
-    keys += group / (ROW_WARPS / 4) * (OWN * 128);
     hold_accumulators<OWN / 8>(s);
     wgmma_fence();
     wgmma<OWN, BF16, false, false>(&s[0][0], wgmma_descriptor(queries, 0), wgmma_descriptor(keys, 0));
@@ -162,22 +164,22 @@ struct StagedWgmma {
     wgmma_commit();
   }
   DEV void score(u32 queries, u32 keys, float (*s)[4]) {
-    begin_score(queries, keys, s);
+    const u32 group = threadIdx.x / 128;
+    begin_score(queries + own_queries(group), keys + own_keys(group), s);
     wgmma_wait<0>();
     hold_accumulators<OWN / 8>(s);
   }
   DEV void begin_add(u32 values, const u32 (*weights)[4], float (*out)[4]) {
-    values += threadIdx.x / 128 / (ROW_WARPS / 4) * (OWN * 128);
     hold_accumulators<VALUES / 8>(out);
     wgmma_fence();
 #pragma unroll
     for (int j = 0; j < OWN / 16; ++j)
-      wgmma_a_in_registers<VALUES, BF16>(&out[0][0], weights[j],
-                                         wgmma_descriptor(values + j * 2048, Values::PANEL));
+      wgmma_registers<VALUES, BF16, true, true>(&out[0][0], weights[j],
+                                                wgmma_descriptor(values + j * 2048, Values::PANEL));
     wgmma_commit();
   }
   DEV void add(u32 values, const u32 (*weights)[4], float (*out)[4]) {
-    begin_add(values, weights, out);
+    begin_add(values + own_keys(threadIdx.x / 128), weights, out);
     wgmma_wait<0>();
     hold_accumulators<VALUES / 8>(out);
   }
@@ -185,8 +187,9 @@ struct StagedWgmma {
 
 #endif
 
-// Where tiles of keys, and of values, are: in memory, and in the stages. THREADS copy them.
-template <typename Matmuls, int THREADS = kBlockThreads>
+// Where tiles of keys, and of values, are: in memory, and in the stages. THREADS copy them, with UNROLL
+// addresses at once.
+template <typename Matmuls, int THREADS = kBlockThreads, int UNROLL = 64>
 struct StagedSource {
   static constexpr StagedAttention LAYOUT = Matmuls::LAYOUT;
 
@@ -198,7 +201,7 @@ struct StagedSource {
   MEMBER void copy(u32 to, const LinesAt& lines, int tile, int bound) const {
     const int first = tile * LAYOUT.keys;
     if (first < bound)
-      copy_lines<Lines, LAYOUT.keys, 2, ELEMENTS, LANES, THREADS>(
+      copy_lines<Lines, LAYOUT.keys, 2, ELEMENTS, LANES, THREADS, UNROLL>(
           to, [&](int line) { return lines.line_of(first + line, bound); }, lines.element);
     commit_copies();
   }
@@ -211,16 +214,17 @@ struct StagedSource {
   }
 };
 
-// What `score` makes of the dot products with COUNT keys from `from` on; keys beyond a row's limit have none.
-template <int COUNT, typename Score>
-DEV void limit_scores(float (*s)[4], int from, const int* limits, Score score) {
-  const int first = from + 2 * (thread_again() % 4);
+// What `score` and `mask` make of the dot products with the warp's keys of a stage, the first of them `from`;
+// keys beyond a row's limit have none.
+template <typename Matmuls, typename Mask, typename Score>
+DEV void limit_scores(float (*s)[4], int from, const int* limits, const Mask& mask, Score score) {
+  const int first = from + Matmuls::key(0, 0, thread_again() % 4);
 #pragma unroll
-  for (int j = 0; j < COUNT / 8; ++j) {
+  for (int j = 0; j < Matmuls::OWN / 8; ++j) {
 #pragma unroll
     for (int x = 0; x < 4; ++x) {
-      const int key = first + 8 * j + x % 2;
-      s[j][x] = key < limits[x / 2] ? score(x / 2, key, s[j][x]) : kNoScore;
+      const int key = first + Matmuls::key(j, x % 2, 0);
+      s[j][x] = key < limits[x / 2] ? mask.score(score, x / 2, 2 * j + x % 2, key, s[j][x]) : kNoScore;
     }
   }
 }
@@ -230,9 +234,10 @@ DEV void limit_scores(float (*s)[4], int from, const int* limits, Score score) {
 // if there is none; its elements are `element` bytes apart. `limits`, `unit` and `score` as
 // AttentionWarp::walk has them; LIMITED: limits may be less than `all`. No value from the greatest limit of
 // the block on is read.
-template <typename Matmuls, bool PLAIN, bool LIMITED, typename QueryAt, typename Score>
+template <typename Matmuls, bool PLAIN, bool LIMITED, typename QueryAt, typename Mask, typename Score>
 DEV void staged_attention(typename Matmuls::Rows& rows, QueryAt query_at, i64 element, const int* limits,
-                          int all, const LinesAt& keys, const LinesAt& values, float unit, Score score) {
+                          int all, const LinesAt& keys, const LinesAt& values, float unit, Mask mask,
+                          Score score) {
   constexpr StagedAttention LAYOUT = Matmuls::LAYOUT;
   constexpr int OWN = LAYOUT.own(), STAGES = LAYOUT.stages;
   const u32 queries = Matmuls::begin();
@@ -271,8 +276,9 @@ DEV void staged_attention(typename Matmuls::Rows& rows, QueryAt query_at, i64 el
     u32 weights[OWN / 16][4];
     if (any) {
       float s[OWN / 8][4];
+      mask.load(from);
       Matmuls::score(queries, stage, s);
-      if (!PLAIN || from + OWN > whole) limit_scores<OWN>(s, from, limits, score);
+      if (!PLAIN || from + OWN > whole) limit_scores<Matmuls>(s, from, limits, mask, score);
       rows.template weigh<OWN / 8>(s, unit);
       pack_weights<Matmuls::BF16, OWN / 16>(s, weights);
     }

@@ -7,7 +7,8 @@
 namespace rondo::cuda {
 
 // A block's warps are row_warps, each with 16 queries of its own, by splits() that share the keys of a stage.
-// wgmma: both matmuls are by wgmma, else by mma.sync. All are ints, as those of TileMatmul; flags are 0 or 1.
+// wgmma: both matmuls are by wgmma, else by mma.sync. All are ints, as those of
+// TileMatmul; flags are 0 or 1.
 struct StagedAttention {
   static constexpr int kWarpRows = 16;
   static constexpr int kAlignment = 1024;  // of what wgmma reads
@@ -26,12 +27,17 @@ struct StagedAttention {
   // In shared memory lines end with whole pieces of 16 bytes; what is beyond their elements is zero.
   HOST_DEVICE int padded(int elements) const { return (elements + 7) / 8 * 8; }
   HOST_DEVICE int panels(int elements) const { return (elements + 63) / 64; }  // of wgmma
+  // Of a value, as wgmma computes them: the narrowest of its widths that has an instruction here.
+  HOST_DEVICE int wgmma_values() const {
+    const int step = values <= 128 ? 16 : 32;
+    return (values + step - 1) / step * step;
+  }
   HOST_DEVICE int splits() const { return AttentionLayout::kWarps / row_warps; }
   HOST_DEVICE int own() const { return keys / splits(); }  // keys of a stage that a warp computes with
   HOST_DEVICE int rows() const { return row_warps * kWarpRows; }
   // From line to line. ldmatrix reads lines an odd number of 16-byte pieces apart, so that equal pieces of
   // eight lines lie in different banks; wgmma reads panels of 64 elements, their lines swizzled; of
-  // the last panel, it reads features up to a multiple of 16, and whole lines of values: sums of those beyond
+  // the last panel, it reads features up to a multiple of 16, and wgmma_values() values: sums of those beyond
   // a value's elements go nowhere.
   HOST_DEVICE int pitch(int elements) const {
     return wgmma ? panels(elements) * 128 : ((elements + 7) / 8 | 1) * 16;

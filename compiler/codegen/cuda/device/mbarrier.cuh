@@ -15,6 +15,10 @@ DEV void mbarrier_expect(u32 barrier, u32 bytes) {
 DEV void mbarrier_arrive(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
+// Arrives once what this thread began to copy (cp.async) is there; the thread goes on.
+DEV void mbarrier_arrive_when_copied(u32 barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
 DEV void mbarrier_wait(u32 barrier, u32 parity) {
   u32 done;
   do {

@@ -27,10 +27,10 @@ DEV void wgmma_wait() {
 #define WGMMA_NAMES_16 WGMMA_NAMES_12 ", %12, %13, %14, %15"
 #define WGMMA_NAMES_24 WGMMA_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
 #define WGMMA_NAMES_32 WGMMA_NAMES_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
-#define WGMMA_NAMES_48 \
-  WGMMA_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define WGMMA_NAMES_64 \
-  WGMMA_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define WGMMA_NAMES_40 WGMMA_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define WGMMA_NAMES_48 WGMMA_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define WGMMA_NAMES_56 WGMMA_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define WGMMA_NAMES_64 WGMMA_NAMES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
 #define WGMMA_NAMES_80 \
   WGMMA_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define WGMMA_NAMES_96 \
@@ -48,8 +48,10 @@ DEV void wgmma_wait() {
 #define WGMMA_SUMS_16(four) WGMMA_SUMS_12(four), four(12)
 #define WGMMA_SUMS_24(four) WGMMA_SUMS_16(four), four(16), four(20)
 #define WGMMA_SUMS_32(four) WGMMA_SUMS_24(four), four(24), four(28)
-#define WGMMA_SUMS_48(four) WGMMA_SUMS_32(four), WGMMA_SIXTEEN(four, 32)
-#define WGMMA_SUMS_64(four) WGMMA_SUMS_48(four), WGMMA_SIXTEEN(four, 48)
+#define WGMMA_SUMS_40(four) WGMMA_SUMS_32(four), four(32), four(36)
+#define WGMMA_SUMS_48(four) WGMMA_SUMS_40(four), four(40), four(44)
+#define WGMMA_SUMS_56(four) WGMMA_SUMS_48(four), four(48), four(52)
+#define WGMMA_SUMS_64(four) WGMMA_SUMS_56(four), four(56), four(60)
 #define WGMMA_SUMS_80(four) WGMMA_SUMS_64(four), WGMMA_SIXTEEN(four, 64)
 #define WGMMA_SUMS_96(four) WGMMA_SUMS_80(four), WGMMA_SIXTEEN(four, 80)
 #define WGMMA_SUMS_104(four) WGMMA_SUMS_96(four), four(96), four(100)
