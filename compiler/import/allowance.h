@@ -27,26 +27,27 @@ namespace rondo::importer {
 
 class Allowance {
  public:
-  // `most_nodes`: of the IR, for a model without weights. `graph` is what is made; its folding is limited as
-  // well. It must outlive this.
+  // `most_nodes`: the limit on IR nodes for a model without weights. `graph` is the graph being made; its
+  // folding is limited as well. It must outlive this object.
   Allowance(int64_t file_bytes, int64_t most_nodes, ir::Graph* graph);
 
-  // The nodes of the main graph, in order, before each is imported; they must outlive this.
+  // Called for each node of the main graph, in order, before it is imported. The nodes must outlive this
+  // object.
   void Begin(const onnx::NodeProto& node);
-  // A body is gone through once more: with all that it holds, needed or not.
+  // Counts one more pass through a body: all of its nodes, needed or not.
   void Enter(const onnx::FunctionProto& body);
   void Enter(const onnx::GraphProto& body);
-  // Texts and lists were made, beside those of the graph.
+  // Counts texts and lists that were made in addition to those of the graph.
   void Take(int64_t bytes) { bytes_ += bytes; }
-  // A tensor was read. The first time that external data is, it raises the limits.
+  // Counts a tensor that was read. External data raises the limits when it is read for the first time.
   void Load(const onnx::TensorValue& tensor);
 
-  // kUnsupported if there is more than may be, with the node of the main graph that stands for most of it.
+  // kUnsupported if a limit is exceeded, with the node of the main graph that caused most of it.
   Status Check() const;
 
  private:
   struct Amounts {
-    int64_t entries = 0;  // of bodies: nodes, their inputs, outputs and attributes, initializers, opsets
+    int64_t entries = 0;  // in bodies: nodes, their inputs, outputs and attributes, initializers, opsets
     int64_t nodes = 0;    // of the IR
     int64_t bytes = 0;
   };
@@ -60,8 +61,8 @@ class Allowance {
 
   ir::Graph* graph_;
   Amounts most_;
-  int64_t model_bytes_ = 0;                              // of the file, and of external data as far as read
-  std::map<std::string, int64_t> files_;                 // of external data: how far each is read
+  int64_t model_bytes_ = 0;                              // of the file and the external data read so far
+  std::map<std::string, int64_t> files_;                 // external data: how far each file is read
   std::unordered_map<const void*, int64_t> entries_of_;  // by function or graph
   int64_t entries_ = 0, bytes_ = 0;
   std::vector<Begun> begun_;

@@ -1,15 +1,16 @@
-// What is said about an ONNX node: by its metadata, by ImportOptions::annotations, and by what is said of the
-// call, Loop, Scan or If that it lies in.
+// The annotations of an ONNX node: from its metadata, from ImportOptions::annotations, and from the call,
+// Loop, Scan or If that contains it.
 //
-// Of several that bind one node by one key (kBindingKeys), one holds:
-//  1. those of the options go before metadata;
-//  2. a name goes before a pattern, and a narrower pattern before a wider one that covers it;
-//  3. what is said of the node itself goes before what is said of a call it lies in, a nearer call before a
-//     farther one.
-// Where none of these decides and the values differ, the compile fails and names both. What is said of a
-// region (`region:NAME`) is like what is said of a call: of an inner region before an outer one. Orders
-// (IsOrder) add up instead, and stay with the node that they are said of. Regions nest instead: of several
-// that hold a node, one that goes before another lies in it.
+// If several annotations give one node a value for one key (kBindingKeys), one of them holds:
+//  1. an annotation of the options wins over metadata;
+//  2. a name wins over a pattern, and a narrower pattern over a wider one that covers it;
+//  3. an annotation of the node itself wins over one of a call that contains it, and that of an inner call
+//  over
+//     that of an outer one.
+// If none of these rules decides and the values differ, the compilation fails and names both. An annotation
+// of a region (`region:NAME`) counts like one of a call, and an inner region wins over an outer one. Two
+// kinds follow other rules. Orders (IsOrder) add up, and stay with the node that they annotate. Regions nest:
+// of several regions of a node, the one that wins by these rules is inside the other.
 #pragma once
 
 #include <map>
@@ -26,15 +27,15 @@ class NodeProto;
 
 namespace rondo::importer {
 
-// One annotation that holds of a node.
+// An annotation that holds for a node.
 struct Statement {
   std::string value;
   std::string by;       // `--annotate a:fuse=off`, `metadata rondo.fuse of MatMul "a"`
-  int option = -1;      // which of the options says it; -1: metadata
+  int option = -1;      // the index among the options; -1: metadata
   std::string pattern;  // of the option
-  int depth = 0;        // how many calls and bodies further out it is said; 0: of the node itself
-  int owner = 0;        // the number of the node that it is said of
-  std::vector<Statement> nest = {};  // of a region: all that hold the node, outermost first, itself the last
+  int depth = 0;        // how many calls and bodies further out the annotated node is; 0: the node itself
+  int owner = 0;        // the number of the annotated node
+  std::vector<Statement> nest = {};  // for a region: all regions of the node, outermost first, this one last
 };
 // What stands after the '#' of a place (compiler/ir/region.h), until KeepRegions numbers places, where a call
 // that holds the node is in the region: all that it holds is of one place.
@@ -47,18 +48,18 @@ struct NamedNode {
   std::string name, prefix;
 };
 
-// Whether the annotation of the options is of that node.
+// Whether this annotation of the options applies to the node.
 bool IsOf(const NodeAnnotation& annotation, const NamedNode& node);
-// What binds node number `number`: what its metadata says (keys under "rondo.", and the bare names of the
-// compiler's own), `said`, and what binds what it lies in, `outer` (may be null). kInvalidArgument for two
-// that contradict each other, and for metadata that is no annotation.
+// The annotations that hold for node number `number`: from its metadata (keys under "rondo.", and the bare
+// names of the compiler's own), from `said`, and from `outer`, the annotations of the node that contains it
+// (may be null). kInvalidArgument for two that contradict each other, and for metadata that is no annotation.
 Result<Statements> BindingsOf(const NamedNode& node, int number, const std::vector<NodeAnnotation>& said,
                               const Statements* outer);
-// What is said of its order: `after` and `needs`, lists of names.
+// The annotations of its order: `after` and `needs`, lists of names.
 std::map<std::string, std::string> OrdersOf(const NamedNode& node, const std::vector<NodeAnnotation>& said);
-// Whether it is said of this very node, and not of a pattern or of what holds the node.
+// Whether the annotation names this node itself, and not a pattern or a node that contains it.
 bool IsNamed(const Statement& said);
-// What the IR's nodes are annotated, of a node that these bind.
+// The annotations of the IR nodes that are made for a node with these.
 std::map<std::string, std::string> AnnotationsFor(const Statements& statements);
 
 }  // namespace rondo::importer

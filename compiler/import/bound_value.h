@@ -10,8 +10,8 @@
 
 namespace rondo {
 
-// One number in every element, or an array, whose shape the input then has. Numbers are converted to the
-// input's type, which must be able to hold them.
+// One number for every element, or an array, which also determines the input's shape. Numbers are converted
+// to the input's type, which must be able to hold them.
 struct BoundValue {
   BoundValue(double n = 0) : number(n) {}
   explicit BoundValue(Tensor values) : array(std::make_shared<const Tensor>(std::move(values))) {}

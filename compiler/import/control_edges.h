@@ -33,20 +33,20 @@ class ControlEdges {
   // `said` must outlive it.
   ControlEdges(const onnx::ModelProto& model, const std::vector<NodeAnnotation>& said);
 
-  // Whether anything is said about order. If not, it need not be told of nodes.
+  // Whether there is any annotation about order. If not, nodes need not be reported.
   bool any() const { return any_; }
-  // There is a node of that full name, and those of its subgraphs, whether or not they are imported.
+  // Reports a node and those of its subgraphs by their full names, whether or not they are imported.
   void Exists(const onnx::NodeProto& node, const std::string& prefix);
-  // By annotation of `said`: whether there is a node that it is of.
+  // For each annotation of `said`: whether it applies to any node.
   const std::vector<bool>& used() const { return used_; }
-  // Nodes [first, end) of the graph, and those that `outputs` show, stand for it. `loop`: the node in whose
-  // body it lies, or "".
+  // Reports that the ONNX node became the nodes [first, end) of the graph, and those that `outputs` show.
+  // `loop`: the node whose body contains it, or "".
   void Imported(const std::string& name, std::pair<NodeId, NodeId> nodes, const std::vector<NodeId>& outputs,
                 const std::string& loop);
-  // Whether a node that these are said of (OrdersOf) needs `other`.
+  // Whether a node with these orders (OrdersOf) needs `other`.
   static bool Needs(const std::map<std::string, std::string>& orders, const NamedNode& other);
-  // The edges. An error is a sentence: a name that no node has, with the nearest one; nodes inside of loops;
-  // orders that contradict one another or the model, with the whole cycle.
+  // Adds the edges. Errors: a name that no node has, with the nearest one; nodes inside loops; orders that
+  // contradict one another or the model, with the whole cycle.
   Status AddTo(ir::Graph* graph);
 
  private:
