@@ -4,9 +4,8 @@
 // If several annotations give one node a value for one key (kBindingKeys), one of them holds:
 //  1. an annotation of the options wins over metadata;
 //  2. a name wins over a pattern, and a narrower pattern over a wider one that covers it;
-//  3. an annotation of the node itself wins over one of a call that contains it, and that of an inner call
-//  over
-//     that of an outer one.
+//  3. an annotation of the node itself wins over one of a call that contains it, and an inner call's over an
+//     outer call's.
 // If none of these rules decides and the values differ, the compilation fails and names both. An annotation
 // of a region (`region:NAME`) counts like one of a call, and an inner region wins over an outer one. Two
 // kinds follow other rules. Orders (IsOrder) add up, and stay with the node that they annotate. Regions nest:

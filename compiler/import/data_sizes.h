@@ -18,52 +18,55 @@ namespace rondo::importer {
 
 struct OpRow;
 
-// All places of such a dim. Dims of one DataSizedDim have the same places.
+// All places of such a dim. Dims with the same DataSizedDim have the same places.
 struct DataSizedDim {
-  std::string source;     // the node that they come from: `NonZero "/mlp/NonZero"`
+  std::string source;     // the node that made it: `NonZero "/mlp/NonZero"`
   NodeId real = kNoNode;  // bool [length]
   int64_t length = 0;
-  // Of consecutive places: those in [start, end) are real, i64 []; kNoNode if they are others.
+  // If the real places are consecutive: they are [start, end), i64 []; otherwise kNoNode.
   NodeId start = kNoNode, end = kNoNode;
-  // Of rows of texts, `each` of every text: how many of each text are real, i64 [texts], the first ones;
-  // kNoNode if they are others.
+  // For rows of texts, `each` per text, of which each text's first ones are real: their numbers, i64 [texts];
+  // otherwise kNoNode.
   NodeId counts = kNoNode;
   int64_t each = 0;
 };
 
-// What is known of a Value beside its node; one of four.
+// What is known of a Value besides its node; one of four kinds.
 struct DataSizeFact {
   std::shared_ptr<const DataSizedDim> dim;  // its dim `axis` is this one
   int axis = 0;
-  // Of a vector of lengths: those elements, whose number stands for all places, that are lengths of such a
-  // dim; null for others.
+  // For a vector of lengths: by element, the dim of which the element is the length; null for other elements.
+  // The element's value in the graph is the number of all places.
   std::vector<std::shared_ptr<const DataSizedDim>> counts;
-  // A range [start, end) of no known bound; the node is its start. Whoever reads places by it has the bound.
+  // A range [start, end) without a known bound; the node is its start. The operator that reads by it has the
+  // bound.
   std::shared_ptr<const DataSizedDim> range;
-  // Numbers that say from where these rows were packed; nothing but what unpacks them knows them.
+  // Numbers that say from where these rows were packed. Only operators that unpack them understand these.
   std::shared_ptr<const DataSizedDim> packing;
 };
 
-// The indices of the elements of x that are not 0, of which only a run knows how many. Output 0 of `c`.
+// Makes output 0 of `c`: the indices of the elements of x that are not 0. Only a run knows their number.
 Status DataSizedNonZero(OpContext& c);
-// The elements of x along `axis` for which input 1 (bool [n], n at most so many) holds. Output 0 of `c`.
+// Makes output 0 of `c`: the elements of x along `axis` for which input 1 is true (bool [n], n at most the
+// length of the axis).
 Status DataSizedCompress(OpContext& c, NodeId x, int axis);
-// The elements of input 0 along `axis` from input 1 on and before input 2, every `step`-th (not 0): the ends,
-// of one axis, are not known. Output 0 of `c`.
+// Makes output 0 of `c`: the elements of input 0 along `axis` from input 1 on and before input 2, every
+// `step`-th (not 0). The ends, for one axis, are not known.
 Status DataSizedSlice(OpContext& c, int axis, int64_t step);
-// Whole numbers from input 0 up to input 1, which are not known. Output 0 of `c`.
+// Makes output 0 of `c`: the integers from input 0 up to input 1, which are not known.
 Status DataSizedRange(OpContext& c);
 
-// A node of which some input has a DataSizeFact. kUnsupported, with what people can do, if `row` does not
-// work place by place.
+// Imports a node of which some input has a DataSizeFact. kUnsupported, with a remedy, if `row` does not work
+// place by place.
 Status CallWithDataSizes(const OpRow& row, OpContext& c);
 
-// What a Value with a fact is as the output `name`: the real places first and zeros behind them, and a second
-// output that says how many there are (formats/plan/true_size.h); lengths are those of the run.
+// The outputs of the graph for a Value with a fact: `name`, with the real places first and zeros after them,
+// and a second output with the number of real places (formats/plan/true_size.h). Lengths are those of the
+// run.
 Result<std::vector<ir::GraphOutput>> DataSizedOutputs(ir::Builder& b, const std::string& name,
                                                       const Value& value);
 
-// What to say of a Value with a fact where there can be none.
+// The error for a Value with a fact where none is allowed.
 Status RefuseDataSize(const Value& value, const std::string& what);
 
 }  // namespace rondo::importer

@@ -23,38 +23,38 @@ Span<const Rule> MovementRules();
 Span<const Rule> AccessRules();
 Span<const Rule> PackingRules();  // ops_packing.cc
 
-// A value with the dim at `axis`; with those lengths among its elements.
+// WithDim: a value with the dim at `axis`. WithCounts: a value with those lengths among its elements.
 Value WithDim(NodeId id, const Space& space, int axis);
 Value WithCounts(NodeId id, std::vector<Space> counts);
 
-// What is known of input `i`; null if nothing. DimFactOf: only that it has the dim.
+// The fact about input `i`, or null. DimFactOf: only a fact that it has a dim.
 const DataSizeFact* FactOf(const OpContext& c, int i);
 const DataSizeFact* DimFactOf(const OpContext& c, int i);
 bool HasCounts(const OpContext& c, int i);
 // Whether both have the same places.
 bool Same(const Space& a, const Space& b);
 
-// An error that says `what` the node does with its input `i`, which cannot be followed.
+// The error that the node does `what` with its input `i`, which cannot be supported.
 Status Refuse(const OpContext& c, int i, const char* what);
 
 std::vector<Value> InputsOf(const OpContext& c);
-// The node's outputs as its handler gives them, of all places.
+// The node's outputs for all places, as its handler makes them.
 Result<std::vector<Value>> OfAllPlaces(const OpRow& row, OpContext& c, std::vector<Value> inputs);
 // The same; all outputs have the dim at `axis`.
 Status Give(const OpRow& row, OpContext& c, std::vector<Value> inputs, const Space& space, int axis);
-// Of the lengths in input 0, those that a slice or a gather with known places leaves.
+// Keeps those lengths of input 0 that a slice or a gather with known places selects.
 Status SomeCounts(const OpRow& row, OpContext& c);
 
-// How many places are real, i64 [].
+// The number of real places, i64 [].
 NodeId NumberOf(ir::Builder& b, const DataSizedDim& space);
 // x with its real places first, in their order, and zeros behind them: `room` places.
 NodeId RealFirst(ir::Builder& b, NodeId x, const DataSizedDim& space, int axis, NodeId number, int64_t room);
 
-// Which places are real, for a tensor of `rank` dims that has them along `axis`.
+// Which places are real, shaped for a tensor of `rank` dims that has the places along `axis`.
 NodeId RealAlong(ir::Builder& b, const Space& space, int axis, int rank);
-// x, whose run is a fault unless `bad` (i64 []) is 0.
+// x; the run ends with a fault unless `bad` (i64 []) is 0.
 NodeId Checked(ir::Builder& b, NodeId x, NodeId bad);
-// 1 where a condition holds, i64.
+// 1 where the condition is true, otherwise 0, i64.
 NodeId Count(ir::Builder& b, NodeId condition);
 
 }  // namespace rondo::importer::data_sizes

@@ -1,4 +1,4 @@
-// Decompositions that several operators share. All take valid arguments, like the Builder.
+// Decompositions that several operators share. All require valid arguments, like the Builder.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ inline Shape WithDim(Shape shape, int axis, int64_t extent) {
   return shape;
 }
 
-// f16 and bf16 as f32; other types as they are. What computes in several steps widens first and casts once
-// at the end.
+// Converts f16 and bf16 to f32; other types stay. Operators that compute in several steps widen first and
+// cast once at the end.
 NodeId Widen(ir::Builder& b, NodeId x);
 
-// The greatest or the least value of a type, as a scalar: of floats an infinity.
+// The greatest or the least value of a type, as a scalar; for floats an infinity.
 NodeId ExtremeOf(ir::Builder& b, DType type, bool greatest);
 
 // A vector [n] (or a scalar) as a tensor of `rank` dims with n along `axis`.
 NodeId AlongAxis(ir::Builder& b, NodeId vector, int axis, int rank);
 
-// Elements `index` of x along `axis`, in that order: a view where they are evenly spaced, a concatenation of
-// views where they are a few such runs, else a gather. Indices are in range.
+// Elements `index` of x along `axis`, in that order: a view if they are evenly spaced, a concatenation of
+// views if they are a few evenly spaced runs, otherwise a gather. Indices must be in range.
 NodeId Take(ir::Builder& b, NodeId x, int axis, const std::vector<int64_t>& index);
 
 // `count` elements of x along `axis`: start, start + step, ... Start and count may be sizes that a run
@@ -61,14 +61,14 @@ NodeId GeluTanh(ir::Builder& b, NodeId x);
 // min(max(x, low), high).
 NodeId Clamp(ir::Builder& b, NodeId x, double low, double high);
 
-// Running sums along `axis`; those before each element only if `exclusive`.
+// Running sums along `axis`; if `exclusive`, without the element itself.
 NodeId CumulativeSum(ir::Builder& b, NodeId x, int axis, bool exclusive);
-// Of rows x, bool [rows, n]: how many elements before each are true, i64 [rows, n]. Quicker than a
-// cumulative sum where rows are long: blocks are counted by matmuls.
+// For rows x, bool [rows, n]: how many elements before each are true, i64 [rows, n]. For long rows this is
+// faster than a cumulative sum, because matmuls count blocks.
 NodeId CountBefore(ir::Builder& b, NodeId x);
 
-// Of rows x [rows, n]: which elements are among the k largest of their row (bool). Of equal ones the first
-// counts as larger.
+// For rows x [rows, n]: which elements are among the k largest of their row (bool). Of equal elements the
+// first counts as larger.
 NodeId AmongLargest(ir::Builder& b, NodeId x, int64_t k);
 
 // The axes [first, last).
@@ -78,13 +78,13 @@ std::vector<int> AxisRange(int first, int last);
 // (i, i + half), or (2 i, 2 i + 1) if `interleaved`.
 NodeId RotatePairs(ir::Builder& b, NodeId x, NodeId cosine, NodeId sine, bool interleaved);
 
-// Whether updates through these indices can meet, as far as constants tell. `index` nodes have one shape;
-// `strides` are those of the dims they index.
+// Whether updates through these indices may hit one element, as far as constants tell. The `index` nodes have
+// one shape; `extents` are the lengths of the dims that they index.
 bool IndicesMayCollide(const ir::Graph& graph, const std::vector<NodeId>& index,
                        const std::vector<int64_t>& extents);
 
-// A tensor that ends a run with an index out of range where the builder lets faults count: what a branch
-// reads that has no such element.
+// A tensor that ends a run with an index out of range, if the builder lets faults count. Branches read it
+// instead of an element that does not exist.
 NodeId Unreadable(ir::Builder& b, DType dtype, const Shape& shape);
 
 }  // namespace rondo::importer

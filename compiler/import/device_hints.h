@@ -16,9 +16,9 @@ class ModelProto;
 namespace rondo::importer {
 
 // The hints of the first configuration for `devices` devices, on nodes of the main graph. `shape_of` gives
-// the shape of a value, null if it is not known (nothing needs it). Whatever cannot be held so (several axes
-// dealt out, uneven shares, devices that are no range) is listed and left to the search. kInvalidArgument, by
-// node, for hints that contradict one another or what they are about.
+// the shape of a value, or null if it is not known (nothing needs it). Hints that cannot be followed (several
+// sharded axes, uneven shares, devices that are not a range) are listed and left to the search.
+// kInvalidArgument, with the node, for hints that contradict one another or the values that they are for.
 Result<DeviceHints> ReadDeviceHints(const onnx::ModelProto& model, uint32_t devices,
                                     const std::function<const Shape*(const std::string& value)>& shape_of);
 

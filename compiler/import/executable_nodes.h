@@ -12,10 +12,10 @@ namespace rondo::importer {
 bool IsExecutable(const ir::Node& node);
 // The node that executes to make `id`; kNoNode if none does.
 ir::NodeId MakerOf(const ir::Graph& graph, ir::NodeId id);
-// `Op "node"`, where it comes from; else what it is.
+// `Op "node"`, the ONNX node that it comes from, if any; otherwise its kind.
 std::string TextOf(const ir::Node& node);
-// `late` is to run after `early`, which comes after it: "Add "a" is to run after Mul "b"; Mul "b" reads what
-// Neg "c" makes; Neg "c" is to run after Add "a"".
+// Describes a cycle: `late` is to run after `early`, which already depends on it: "Add "a" is to run after
+// Mul "b"; Mul "b" reads what Neg "c" makes; Neg "c" is to run after Add "a"".
 std::string CycleText(const ir::Graph& graph, ir::NodeId late, ir::NodeId early);
 
 }  // namespace rondo::importer

@@ -6,13 +6,13 @@
 
 namespace rondo::importer {
 
-// How many positions are cached, as nodes of an import that follows it.
+// The number of cached positions, as nodes of an import that follows it.
 struct CachedCount {
   ir::NodeId node = ir::kNoNode;   // i64 []
-  ir::NodeId asked = ir::kNoNode;  // the new input past_sequence_length, where nothing else says it
+  ir::NodeId asked = ir::kNoNode;  // the new input past_sequence_length, if no input of the model gives it
 };
 
-// Graph::RemoveDead, but for `count`, which is yet to be read.
+// Graph::RemoveDead, but keeps `count`, which will be read later.
 void RemoveDeadBut(ir::Graph* graph, ir::NodeId count);
 
 // Of the inputs that `builder` has made: after the last real one of any batch entry the mask is 0.
