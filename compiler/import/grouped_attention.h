@@ -8,7 +8,7 @@
 
 namespace rondo::importer {
 
-// What a mask that an operator adds may depend on.
+// The values on which an operator's additional mask may depend.
 struct GroupedQueries {
   int64_t heads = 0, rows = 0;
   ir::Size positions;      // of the cache

@@ -9,8 +9,8 @@
 
 namespace rondo::importer {
 
-// Sets all outputs of the node. The op is asked for their types; what it refuses, and attributes that are
-// graphs or sparse tensors, are errors. `node` names the node to the library.
+// Sets all outputs of the node, with the types that the op gives. Errors: a refusal of the op, and attributes
+// that are graphs or sparse tensors. `node` is the node's name for the library.
 Status ImportCall(const OpInfo& info, const std::string& node, std::string_view outside_graphs, OpContext& c);
 
 }  // namespace rondo::importer

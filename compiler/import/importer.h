@@ -27,14 +27,14 @@ struct Scope {
   std::unordered_map<std::string, const onnx::TensorProto*> initializers;  // not loaded yet
 };
 
-// What a run of nodes is imported under: the model itself, or one call of a model function.
+// The context in which nodes are imported: the model itself, or one call of a model function.
 struct Frame {
   std::map<std::string, int64_t> opsets;
   AttributeMap attributes;           // of the calling node, for references
   std::string prefix;                // of node names: the calling nodes, "outer/inner/"
   std::vector<std::string> sources;  // provenance of the calls
   int depth = 0;
-  Statements bindings = {};  // of the nodes it lies in: calls, Loops, Scans, Ifs
+  Statements bindings = {};  // of the nodes that contain it: calls, Loops, Scans, Ifs
 };
 
 class Importer : public Host {
@@ -45,10 +45,10 @@ class Importer : public Host {
   // Sizes of `options` that are not known are followed in `sizes`, of the graph. `name_sizes`, once the
   // model's inputs are there, says which nodes they are (ir::Sizes::SetNode).
   void Follow(ir::Sizes* sizes, std::function<void(ir::Builder*)> name_sizes);
-  // Sizes that data decide get names.
+  // Gives names to sizes that data decide.
   void NameSizesWith(SizesOfData* names) { names_ = names; }
   Status Run();
-  // Whether data decide some size.
+  // Whether data decide any size.
   bool data_decide() const { return data_decide_; }
 
   Result<std::vector<Value>> RunSubgraph(const onnx::GraphProto& graph,

@@ -9,15 +9,15 @@
 
 namespace rondo::importer {
 
-// What a position does: with `gated` the state decays before, with `delta` what it says of the key already is
-// taken from the value.
+// How a position updates the state. With `gated`, the state decays first. With `delta`, the value that the
+// state already has for the key is subtracted from the new value.
 struct UpdateRule {
   bool gated = false, delta = false;
 };
 // The attribute update_rule: linear, gated, delta or gated_delta, which is the default.
 Result<UpdateRule> ReadUpdateRule(OpContext& c);
 
-// kUnsupported if a run has more positions than are written out.
+// kUnsupported if a run has more positions than can be unrolled.
 Status CheckPositions(int64_t rows);
 
 // All f32, of `rows` positions. The heads of q may be a multiple of the others'.
@@ -28,15 +28,15 @@ struct Recurrence {
   NodeId beta = kNoNode;            // [b, heads or 1, rows, 1]; kNoNode: no delta
   NodeId state = kNoNode;           // [b, heads, d_k, d_v]
   double scale = 1;
-  // Not kNoNode: positions belong to several texts, one behind another, and b is 1 but in `state`. i64
-  // [rows]: whose each is; one of no text changes no state.
+  // If not kNoNode: positions belong to several texts, one after another, and b is 1 except in `state`. i64
+  // [rows]: the text of each position. A position of no text changes no state.
   NodeId text = kNoNode;
 };
 struct RecurrenceResult {
   NodeId y = kNoNode;          // [b, heads of q, rows, d_v]
   NodeId state = kNoNode;      // after the last position
   std::vector<NodeId> states;  // after each
-  std::vector<NodeId> deltas;  // [b, heads, 1, d_v] a position: what its key has put into the state
+  std::vector<NodeId> deltas;  // [b, heads, 1, d_v] per position: what its key has put into the state
 };
 RecurrenceResult Recur(ir::Builder& b, const Recurrence& r);
 
