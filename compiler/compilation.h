@@ -23,6 +23,8 @@ namespace rondo {
 struct ProgramInWork {
   ModelSource source;
   uint32_t device = 0;
+  Variant variant = Variant::kFastest;
+  std::string variant_of;       // the program's name, if this is a variant of one
   bool sharded = false;         // the graph is one device's part of a program split by `shard`
   ir::Graph graph;              // from `import` to `fuse`
   std::vector<NodePair> apart;  // of the graph, from `weigh_fusions` on: FuseOptions::apart

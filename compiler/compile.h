@@ -79,6 +79,10 @@ std::optional<WeightBits> ParseWeightBits(std::string_view text);
 // results are bit-identical to those of one device.
 enum class Weights : uint8_t { kDivide, kGather };
 
+// Schedules of one program (compiler/variants.h). kFastest: as without variants. kSmallest: in the smallest
+// arena that is found, in more time.
+enum class Variant : uint8_t { kFastest, kSmallest };
+
 struct CompileOptions {
   // The plan's producer (PlanData::producer); empty: this release of Rondo. Part of the plan's bytes.
   std::string producer;
@@ -159,6 +163,9 @@ struct CompileOptions {
   // The fraction by which a device's arena may grow so that collectives run beside compute
   // (compiler/schedule/overlap.h).
   double overlap_budget = 0.1;
+  // Each program also gets a variant with this schedule, of which a session chooses by the memory that is free;
+  // a program keeps it only if its arena is smaller. kFastest: none.
+  Variant variant = Variant::kFastest;
   // The number of row chunks into which collectives between devices, and the row-wise work around them, are
   // cut (compiler/chunk_collectives.cc): 2 to 64; 1: not cut; 0: for each
   // collective the number with the shortest estimated run.
@@ -219,6 +226,7 @@ struct PartitionReport {
 
 struct ProgramReport {
   std::string program;
+  std::string variant_of;  // the program that it is a variant of; empty: none
   uint32_t steps = 0;
   std::vector<PartitionReport> partitions;
   uint64_t peak_before = 0, peak_after = 0;  // live bytes in the model's own order, in the chosen one

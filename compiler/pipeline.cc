@@ -111,6 +111,9 @@ constexpr PipelineEntry kPipeline[] = {
     {"chunk_collectives", ChunkCollectives, kOnce, kOptional, kAny, Leaves::kGraph, kPaired,
      "where the run then ends earlier by estimate, collectives and what works row by row around them are cut "
      "into chunks of rows"},
+    {"variants", AddVariants, kOnce, kOptional, kAny, Leaves::kGraph, kPaired,
+     "with --variants: each program has a second one, whose rows are cut into chunks where that keeps less "
+     "alive at once"},
     {"weigh_fusions", WeighFusions, kOnce, kOptional, kAny, Leaves::kGraph, kPaired,
      "where the run then ends earlier, or takes less memory in hardly more time, work that waits for a "
      "collective or keeps its inputs alive is in no kernel of other work"},
@@ -139,6 +142,8 @@ constexpr PipelineEntry kPipeline[] = {
      "every annotation is seen in the steps of its nodes, or the compile says what became of them"},
     {"memory", PlanArena, kEach, kNeeded, kAny, Leaves::kLowered, kSteps | kPartitioned | kPlaced,
      "gives every value its place in the arena; what lives at once does not overlap"},
+    {"keep_variants", KeepVariants, kOnce, kOptional, kAny, Leaves::kLowered, kSteps | kPartitioned | kPlaced,
+     "variants whose arena is not smaller than their program's are dropped"},
     {"emit", Emit, kOnce, kNeeded, kAny, Leaves::kPlan, kVerified,
      "makes one plan of all programs; weights, state and kernels that are equal are shared"},
     {"codegen", GenerateCode, kOnce, kNeeded, kGpus, Leaves::kPlan, kVerified,

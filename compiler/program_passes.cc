@@ -357,8 +357,9 @@ Status Overlap(Compilation* compilation, ProgramInWork*, std::string* text) {
           {program.device, &program.planned.lowered, program.gathered.at_once, program.uncut_arena});
     }
     if (programs[0] != &compilation->programs[first]) continue;
-    std::vector<OverlapReport> reports =
-        OverlapOnDevices(devices, OverlapOptionsFor(*compilation, devices.size()));
+    OverlapOptions overlap = OverlapOptionsFor(*compilation, devices.size());
+    if (programs[0]->variant == Variant::kSmallest) overlap.budget = 0;
+    std::vector<OverlapReport> reports = OverlapOnDevices(devices, overlap);
     for (size_t d = 0; d < programs.size(); ++d) {
       *text += (text->empty() ? "" : "\n") + NameOf(options, *programs[d]) + ": " + reports[d].text;
       programs[d]->planned.overlap = std::move(reports[d]);
@@ -409,6 +410,7 @@ namespace {
 void ReportProgram(const CompileOptions& options, const ProgramInWork& program, CompileReport* report) {
   ProgramReport out;
   out.program = NameOf(options, program);
+  out.variant_of = program.variant_of;
   out.steps = static_cast<uint32_t>(program.planned.lowered.ops.size());
   for (const PlannedPartition& p : program.planned.partitions) {
     out.partitions.push_back({p.first_step, p.num_steps, p.reason, p.detail});
@@ -442,6 +444,7 @@ Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
   for (ProgramInWork& program : compilation->programs) {
     ReportProgram(compilation->options, program, &compilation->report);
     program.planned.asserted = program.asserted;
+    program.planned.variant_of = program.variant_of;
     planned.push_back(std::move(program.planned));
   }
   for (const ProgramInWork& program : compilation->programs)

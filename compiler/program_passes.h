@@ -48,6 +48,8 @@ void KeepSamplingWhole(const ir::Graph& graph, shard::StateShardings* states);
 Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status CombineSmallCollectives(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status ChunkCollectives(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status AddVariants(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status KeepVariants(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status WeighFusions(Compilation* compilation, ProgramInWork* program, std::string* text);
 // Lowers a program's graph to ordered ops, as a trial.
 Status LowerOnTrial(Compilation* compilation, ProgramInWork* program);

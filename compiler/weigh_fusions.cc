@@ -85,9 +85,12 @@ class Weighing {
     RONDO_ASSIGN_OR_RETURN(Trial trial, Try(apart));
     ++tried_;
     least_ = std::min(least_, trial.peak);
-    const bool better = nodes == &Trial::delays
-                            ? trial.end < best->end * (1 - kLeastGain) && trial.fits
-                            : trial.peak < best->peak && trial.Cost() < best->Cost() && trial.fits;
+    const bool smallest = device_->variant == Variant::kSmallest;
+    const bool better =
+        nodes == &Trial::delays
+            ? trial.end < best->end * (1 - kLeastGain) && trial.fits &&
+                  (!smallest || trial.peak <= best->peak)
+            : trial.peak < best->peak && (smallest || (trial.Cost() < best->Cost() && trial.fits));
     text_ += "\nwithout " + std::to_string((apart.size() - best->apart.size()) / 2) + " that " + what + ": " +
              TextOf(trial) + (better ? "" : "; not taken");
     if (better) *best = std::move(trial);

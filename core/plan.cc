@@ -27,4 +27,10 @@ StepInRound Next(const Program& program, StepInRound at) {
                                      : StepInRound{loop->first_step, at.round + 1};
 }
 
+uint32_t CountPrograms(const PlanData& plan) {
+  auto count = static_cast<uint32_t>(plan.programs.size());
+  while (count > 0 && plan.programs[count - 1].variant_of != kNone) --count;
+  return count;
+}
+
 }  // namespace rondo

@@ -153,20 +153,18 @@ Status CompareOrder(SessionImpl* session, uint32_t program_index, const Partitio
     uint32_t index = at.step;
     StepKind kind = program.steps[index].kind;
     if (nodes[i].kind == kind && (kind == StepKind::kCopy || nodes[i].step == index)) continue;
-    return AtStep(session,
-                  Status::Error(Code::kInternal,
-                                "the recorded order differs: node %u of the graph is step %u (%s), "
-                                "where the plan has this one (%s)",
-                                i, nodes[i].step, Name(nodes[i].kind), Name(kind)),
-                  program_index, index);
+    return AtStep(
+        session,
+        Status::Error(Code::kInternal,
+                      "the recorded order differs: node %u is step %u (%s), in the plan this one (%s)", i,
+                      nodes[i].step, Name(nodes[i].kind), Name(kind)),
+        program_index, index);
   }
   if (nodes.size() == count) return Status::Ok();
   uint32_t index = at.step;
   if (index >= program.steps.size()) index = static_cast<uint32_t>(program.steps.size()) - 1;
   return AtStep(session,
-                Status::Error(Code::kInternal,
-                              "the recorded order differs: the graph has %zu nodes, the plan's "
-                              "partition %u steps",
+                Status::Error(Code::kInternal, "the recorded order differs: %zu nodes for %u steps",
                               nodes.size(), count),
                 program_index, index);
 }
@@ -210,6 +208,7 @@ Status RecordAll(SessionImpl* session, uint32_t program_index) {
 Status ArmProgram(SessionImpl* session, uint32_t program_index) {
   const Program& program = session->plan.data().programs[program_index];
   ArmedProgram* armed = &session->programs[program_index];
+  armed->runs = program_index;
   RONDO_RETURN_IF_ERROR(ResolveAddresses(session, program, armed));
   RONDO_RETURN_IF_ERROR(MakeEvents(session, program, armed));
   armed->partitions = session->memory.New<ArmedPartition>(program.partitions.size());
@@ -334,7 +333,8 @@ Status LaunchPartition(SessionImpl* session, uint32_t program_index, uint32_t pa
 
 Status Arm(SessionImpl* session) {
   const Quiet quiet(session->runtime_impl);
-  for (uint32_t i = 0; i < session->programs.size(); ++i) RONDO_RETURN_IF_ERROR(ArmProgram(session, i));
+  for (uint32_t p = 0; p < CountPrograms(session->plan.data()); ++p)
+    RONDO_RETURN_IF_ERROR(ArmProgram(session, session->programs[p].runs));
   return Status::Ok();
 }
 

@@ -159,9 +159,8 @@ Status CheckCount(const rondo_tensor* tensors, size_t count, size_t room, const 
       (tensors->size < kLeast || tensors->size > kMost || tensors->size % alignof(rondo_tensor) != 0)) {
     return Status::Error(
         Code::kInvalidArgument,
-        "%s 0: the size of its rondo_tensor is %zu, which is no multiple of %zu from %zu to %zu; "
-        "use RONDO_INIT(rondo_tensor)",
-        noun, tensors->size, alignof(rondo_tensor), kLeast, kMost);
+        "%s 0: the size of its rondo_tensor is %zu, no multiple of %zu from %zu to %zu; use RONDO_INIT", noun,
+        tensors->size, alignof(rondo_tensor), kLeast, kMost);
   }
   return Status::Ok();
 }
@@ -216,6 +215,21 @@ struct Call {
     return nullptr;
   }
 };
+
+// Runs, or with `completion` accepts the run.
+rondo_error* RunEither(const char* function, rondo_session* session, uint32_t program, const rondo_tensor* in,
+                       size_t num_in, const rondo_tensor* out, size_t num_out,
+                       const rondo_run_options* options, const rondo::Completion* completion) {
+  if (rondo_error* error = Refuse(function, session, "session")) return error;
+  SessionUse use(session->impl());
+  if (!use.held()) return ToError(use.status());
+  Call call;
+  if (rondo_error* error = call.Read(session, in, num_in, out, num_out, options)) return error;
+  return ToError(completion == nullptr
+                     ? rondo::RunHeld(&use, session->impl(), program, call.inputs, call.outputs, call.options)
+                     : rondo::RunAsyncHeld(&use, session->impl(), program, call.inputs, call.outputs,
+                                           *completion, call.options));
+}
 
 }  // namespace
 
@@ -314,7 +328,7 @@ rondo_error* rondo_session_create_with(rondo_runtime* runtime, const rondo_plan*
   if (!Widen(options, &full)) return SizeError("rondo_session_options");
   Result<rondo::Session> made = rondo::Session::Create(
       runtime->runtime, plan->plan,
-      {full.timeout_nanoseconds, full.run_timeout_nanoseconds, full.watchdog_nanoseconds});
+      {full.timeout_nanoseconds, full.run_timeout_nanoseconds, full.watchdog_nanoseconds, full.memory_limit});
   if (!made.ok()) return ToError(made.status());
   rondo_session* handle =
       rondo::NewObject<rondo_session>(rondo::DefaultHostAllocator(), rondo::DefaultHostAllocator());
@@ -331,6 +345,14 @@ rondo_error* rondo_session_create_with(rondo_runtime* runtime, const rondo_plan*
   return nullptr;
 }
 
+uint32_t rondo_session_chosen_program(const rondo_session* session, uint32_t program) {
+  return session == nullptr ? RONDO_NO_INDEX : session->session.chosen(program);
+}
+
+const char* rondo_session_why_smaller(const rondo_session* session) {
+  return session == nullptr ? "" : session->session.why_smaller().message();
+}
+
 rondo_error* rondo_session_destroy(rondo_session* session) {
   if (session == nullptr) return nullptr;
   if (rondo_error* error = Refuse("rondo_session_destroy", session, "")) return error;
@@ -344,24 +366,13 @@ rondo_error* rondo_session_destroy(rondo_session* session) {
 rondo_error* rondo_session_run(rondo_session* session, uint32_t program, const rondo_tensor* inputs,
                                size_t num_inputs, const rondo_tensor* outputs, size_t num_outputs,
                                const rondo_run_options* options) {
-  if (rondo_error* error = Refuse("rondo_session_run", session, "session")) return error;
-  SessionUse use(session->impl());
-  if (!use.held()) return ToError(use.status());
-  Call call;
-  if (rondo_error* error = call.Read(session, inputs, num_inputs, outputs, num_outputs, options))
-    return error;
-  return ToError(rondo::RunHeld(&use, session->impl(), program, call.inputs, call.outputs, call.options));
+  return RunEither("rondo_session_run", session, program, inputs, num_inputs, outputs, num_outputs, options,
+                   nullptr);
 }
 
 rondo_error* rondo_session_run_async(rondo_session* session, uint32_t program, const rondo_tensor* inputs,
                                      size_t num_inputs, const rondo_tensor* outputs, size_t num_outputs,
                                      const rondo_run_options* options, rondo_run_done done, void* user) {
-  if (rondo_error* error = Refuse("rondo_session_run_async", session, "session")) return error;
-  SessionUse use(session->impl());
-  if (!use.held()) return ToError(use.status());
-  Call call;
-  if (rondo_error* error = call.Read(session, inputs, num_inputs, outputs, num_outputs, options))
-    return error;
   rondo::Completion completion;
   if (done != nullptr) {
     completion.user = user;
@@ -370,8 +381,8 @@ rondo_error* rondo_session_run_async(rondo_session* session, uint32_t program, c
       reinterpret_cast<rondo_run_done>(self.function)(self.user, ToError(status));
     };
   }
-  return ToError(rondo::RunAsyncHeld(&use, session->impl(), program, call.inputs, call.outputs, completion,
-                                     call.options));
+  return RunEither("rondo_session_run_async", session, program, inputs, num_inputs, outputs, num_outputs,
+                   options, &completion);
 }
 
 rondo_error* rondo_session_wait(rondo_session* session) {

@@ -145,7 +145,7 @@ rondo_error* rondo_plan_open_bytes(const void* bytes, size_t size, const rondo_p
 void rondo_plan_destroy(rondo_plan* plan) { rondo::DeleteObject(rondo::DefaultHostAllocator(), plan); }
 
 uint32_t rondo_plan_program_count(const rondo_plan* plan) {
-  return plan == nullptr ? 0 : static_cast<uint32_t>(plan->programs.size());
+  return plan == nullptr ? 0 : CountPrograms(plan->plan.data());
 }
 
 const char* rondo_plan_program_name(const rondo_plan* plan, uint32_t program) {

@@ -13,7 +13,7 @@ namespace rondo {
 namespace {
 
 // Null if out of memory. `path` gives the plan's name if the options have none.
-PlanImpl* NewImpl(const PlanOptions& options, std::string_view path = {}) {
+PlanImpl* NewImpl(const PlanOptions& options, std::string_view path) {
   const HostAllocator& allocator = options.allocator != nullptr ? *options.allocator : RuntimeHostAllocator();
   PlanImpl* impl = NewObject<PlanImpl>(allocator, allocator);
   if (impl == nullptr) return impl;
@@ -90,25 +90,27 @@ Status OpenBytes(PlanImpl* impl, Span<const uint8_t> bytes) {
 
 }  // namespace
 
-Result<Plan> Plan::Open(const char* path, const PlanOptions& options) {
-  if (path == nullptr) return Status::Error(Code::kInvalidArgument, "the plan's path is null");
-  PlanImpl* impl = NewImpl(options, path);
+Result<Plan> Plan::OpenEither(const char* path, Span<const uint8_t> bytes, const PlanOptions& options) {
+  PlanImpl* impl = NewImpl(options, path == nullptr ? "" : path);
   if (impl == nullptr) return NoMemory();
   Plan plan(impl);
-  RONDO_RETURN_IF_ERROR(Logged(options.log, OpenPath(impl, path, options.map_weights_from), *impl));
+  RONDO_RETURN_IF_ERROR(Logged(
+      options.log, path != nullptr ? OpenPath(impl, path, options.map_weights_from) : OpenBytes(impl, bytes),
+      *impl));
   return plan;
+}
+
+Result<Plan> Plan::Open(const char* path, const PlanOptions& options) {
+  if (path == nullptr) return Status::Error(Code::kInvalidArgument, "the plan's path is null");
+  return OpenEither(path, {}, options);
 }
 
 Result<Plan> Plan::Open(Span<const uint8_t> bytes, const PlanOptions& options) {
-  PlanImpl* impl = NewImpl(options);
-  if (impl == nullptr) return NoMemory();
-  Plan plan(impl);
-  RONDO_RETURN_IF_ERROR(Logged(options.log, OpenBytes(impl, bytes), *impl));
-  return plan;
+  return OpenEither(nullptr, bytes, options);
 }
 
 Result<Plan> Plan::FromData(const PlanData& data, Span<const uint8_t> weights, const PlanOptions& options) {
-  PlanImpl* impl = NewImpl(options);
+  PlanImpl* impl = NewImpl(options, {});
   if (impl == nullptr) return NoMemory();
   Plan plan(impl);
   impl->file.data = data;

@@ -82,6 +82,8 @@ class Plan {
   std::string_view StepSource(uint32_t program, uint32_t step) const;
 
  private:
+  // The file, or `bytes` if `path` is null.
+  static Result<Plan> OpenEither(const char* path, Span<const uint8_t> bytes, const PlanOptions& options);
   friend struct UncheckedPlan;  // verify/unchecked_plan.h
   explicit Plan(PlanImpl* impl) : impl_(impl) {}
   static void Unref(PlanImpl* impl);

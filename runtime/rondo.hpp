@@ -360,6 +360,10 @@ class Session {
   Error StateAddress(const char* name, void** address) {
     return Error(rondo_session_state_address(session_, name, address));
   }
+  // What runs of a program with variants execute, and why it is not the fastest: see
+  // rondo_session_chosen_program.
+  uint32_t ChosenProgram(uint32_t program) const { return rondo_session_chosen_program(session_, program); }
+  const char* WhySmaller() const { return rondo_session_why_smaller(session_); }
   Error status() { return Error(rondo_session_status(session_)); }
   rondo_session* get() const { return session_; }
 

@@ -187,12 +187,11 @@ Status RunBound(SessionImpl* session, uint32_t program, const RunOptions& option
 }
 
 // Checks everything that the caller can get wrong; after this the run begins. The session must be in use.
-Status Bind(SessionImpl* session, uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
+// Sets `to_run` to what runs for it.
+Status Bind(SessionImpl* session, uint32_t* to_run, Span<const Input> inputs, Span<const Output> outputs,
             const RunOptions& options) {
-  if (program >= session->programs.size()) {
-    return Status::Error(Code::kInvalidArgument, "program %u does not exist, the plan has %zu", program,
-                         session->programs.size());
-  }
+  RONDO_RETURN_IF_ERROR(FindChosen(session, to_run));
+  const uint32_t program = *to_run;
   if (options.timer != nullptr) {
     if (options.stepwise) {
       return Status::Error(Code::kInvalidArgument, "a stepwise run has no timer: its steps are waited for");
@@ -224,7 +223,7 @@ Status Accept(SessionUse* use, SessionImpl* session, uint32_t program, Span<cons
     return Status::Error(Code::kFailedPrecondition,
                          "the runtime was made without asynchronous workers; set async_workers");
   }
-  RONDO_RETURN_IF_ERROR(Bind(session, program, inputs, outputs, options));
+  RONDO_RETURN_IF_ERROR(Bind(session, &program, inputs, outputs, options));
   session->pending.program = program;
   session->pending.options = options;
   session->pending.completion = completion;
@@ -274,7 +273,7 @@ void RunOnDevice(SessionImpl* session, uint32_t device) {
 Status RunHeld(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,
                Span<const Output> outputs, const RunOptions& options) {
   Status status = use->status();
-  if (status.ok()) status = Bind(session, program, inputs, outputs, options);
+  if (status.ok()) status = Bind(session, &program, inputs, outputs, options);
   if (status.ok()) status = RunBound(session, program, options);
   return Counted(session, program, use->stuck(), status);
 }

@@ -103,10 +103,7 @@ RunTimer::~RunTimer() { delete impl_; }
 
 Result<RunTimer> RunTimer::Create(const Session& session, uint32_t program, TimerDetail detail) {
   SessionImpl* of = ImplOf(session);
-  if (program >= of->programs.size()) {
-    return Status::Error(Code::kInvalidArgument, "program %u does not exist, the plan has %zu", program,
-                         of->programs.size());
-  }
+  RONDO_RETURN_IF_ERROR(FindChosen(of, &program));
   SessionUse use(of);
   RONDO_RETURN_IF_ERROR(use.status());
   RunTimer timer(new (std::nothrow) RunTimerImpl(of));

@@ -1,5 +1,6 @@
 #include "runtime/session.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
@@ -54,8 +55,11 @@ Status MakeStreams(SessionImpl* session, SessionDevice* d) {
 
 // Allocates arena and state in one block, since a GPU gives memory in large steps. Whole pages are zeroed:
 // state begins with zeros, and no page must be mapped at the first run.
-Status MakeMemory(SessionDevice* d, const DeviceBytes& needs, uint32_t index, Metrics* metrics) {
-  const uint64_t arena = RoundToPages(needs.arena), state = RoundToPages(needs.state), bytes = arena + state;
+// `most`: what the chosen variants take on any device.
+Status MakeMemory(SessionDevice* d, const DeviceBytes& needs, uint64_t most, uint32_t index,
+                  Metrics* metrics) {
+  const uint64_t state = RoundToPages(needs.state);
+  const uint64_t arena = std::min(RoundToPages(needs.arena), most - state), bytes = arena + state;
   RONDO_ASSIGN_OR_RETURN(const DeviceAddress block,
                          AllocateOn(d->device, bytes, kPageBytes, "the session's arena and state", index));
   d->arena.address = block;
@@ -98,7 +102,8 @@ Status MakeDevice(SessionImpl* session, uint32_t index) {
   RONDO_ASSIGN_OR_RETURN(d->staging_bytes,
                          d->device->ReserveStaging(d->streams[0], NeedsOf(session->plan.data(), index)));
   metrics.staging_bytes.fetch_add(d->staging_bytes, std::memory_order_relaxed);
-  RONDO_RETURN_IF_ERROR(MakeMemory(d, session->plan.data().requirements.devices[index], index, &metrics));
+  RONDO_RETURN_IF_ERROR(
+      MakeMemory(d, session->plan.data().requirements.devices[index], session->bytes, index, &metrics));
   uint32_t failed_step = kNone;
   return d->device->Synchronize(d->streams[0], &failed_step);
 }
@@ -121,11 +126,42 @@ Status PlaceBuffers(SessionImpl* session) {
 
 Status Supports(SessionImpl* session) { return session->runtime.Supports(session->plan); }
 
+// Chooses what each program runs: of itself and its variants, the first that keeps to session->most_bytes.
+// Comes to the variants before their programs, and to the smallest first.
+Status Choose(SessionImpl* session) {
+  const PlanData& data = session->plan.data();
+  uint64_t state = 0;
+  for (const DeviceBytes& device : data.requirements.devices) state = std::max(state, device.state);
+  session->programs = session->memory.New<ArmedProgram>(data.programs.size());
+  if (session->programs.data() == nullptr) return NoMemory("programs");
+  uint64_t most = 0;
+  for (auto p = static_cast<uint32_t>(data.programs.size()); p-- > 0;) {
+    const Program& program = data.programs[p];
+    const bool last = program.variant_of == kNone;
+    ArmedProgram& armed = session->programs[last ? p : program.variant_of];
+    const uint64_t bytes = RoundToPages(program.arena_bytes) + RoundToPages(state);
+    if (bytes <= session->most_bytes) {
+      armed.runs = p;
+      armed.bytes = bytes;
+    } else {
+      session->why_smaller = Status::Error(
+          Code::kOutOfMemory,
+          "program \"%.*s\": arena and state of %" PRIu64 " bytes; the limit is %" PRIu64
+          ": raise it, or compile with --variants",
+          static_cast<int>(program.name.size()), program.name.data(), bytes, session->most_bytes);
+      if (armed.runs == kNone) return session->why_smaller;
+    }
+    if (last) most = std::max(most, armed.bytes);
+  }
+  session->bytes = most;
+  return Status::Ok();
+}
+
 // Prepares everything except the graphs.
 Status Prepare(SessionImpl* session) {
+  RONDO_RETURN_IF_ERROR(Choose(session));
   RONDO_ASSIGN_OR_RETURN(session->loaded, AcquirePlan(session->runtime_impl, session->plan, &session->stop));
-  const PlanData& data = session->plan.data();
-  session->devices = session->memory.New<SessionDevice>(data.requirements.devices.size());
+  session->devices = session->memory.New<SessionDevice>(session->plan.data().requirements.devices.size());
   if (session->devices.data() == nullptr) return NoMemory("devices");
   {
     const Quiet quiet(session->runtime_impl);
@@ -133,9 +169,7 @@ Status Prepare(SessionImpl* session) {
       if (Has(session->runtime_impl->local, i)) RONDO_RETURN_IF_ERROR(MakeDevice(session, i));
     }
   }
-  RONDO_RETURN_IF_ERROR(PlaceBuffers(session));
-  session->programs = session->memory.New<ArmedProgram>(data.programs.size());
-  return session->programs.data() == nullptr ? NoMemory("programs") : Status::Ok();
+  return PlaceBuffers(session);
 }
 
 // Returns `so_far`. With several processes, returns an error if another process has an error or another plan.
@@ -144,6 +178,7 @@ Status Agree(SessionImpl* session, const Status& so_far) {
   for (const Program& program : session->plan.data().programs) {
     for (uint64_t certificate : program.certificates) contents = contents * 31 + certificate;
   }
+  for (const ArmedProgram& armed : session->programs) contents = contents * 31 + armed.runs;
   return session->runtime_impl->driver->Agree(so_far, session->plan.name(), contents, &session->stop);
 }
 
@@ -324,28 +359,57 @@ Status SetStates(SessionImpl* session, const SessionImpl* from, StatePositions o
 
 }  // namespace
 
+Status FindChosen(const SessionImpl* session, uint32_t* program) {
+  const uint32_t runs = *program < session->programs.size() ? session->programs[*program].runs : kNone;
+  if (runs == kNone) {
+    return Status::Error(Code::kInvalidArgument, "program %u does not exist, the plan has %zu", *program,
+                         size_t{CountPrograms(session->plan.data())});
+  }
+  *program = runs;
+  return Status::Ok();
+}
+
 Result<Session> Session::Create(const Runtime& runtime, const Plan& plan, const SessionOptions& options) {
   if (!runtime.valid()) return Status::Error(Code::kInvalidArgument, "the runtime is an empty handle");
   if (!plan.valid()) return Status::Error(Code::kInvalidArgument, "the plan is an empty handle");
   RuntimeImpl* shared = runtime.impl_;
-  SessionImpl* impl = NewObject<SessionImpl>(shared->allocator, shared->allocator, runtime, shared, plan);
-  if (impl == nullptr) return NoMemory("handle");
-  shared->sessions.fetch_add(1, std::memory_order_acq_rel);
-  Session session(impl);
-  impl->run_timeout_ns = options.run_timeout_ns;
-  impl->watchdog_ns = options.watchdog_ns != 0 ? options.watchdog_ns : kDefaultWatchdogNs;
-  impl->stop.Begin(options.timeout_ns);
-  Status built = Build(impl);
-  impl->stop.End();
-  shared->log(built.ok() ? LogLevel::kDebug : LogLevel::kError,
-              built.ok() ? "session created" : built.message());
-  RONDO_RETURN_IF_ERROR(built);
-  return session;
+  Status why;  // the error of the first try
+  uint64_t most = options.memory_limit != 0 ? options.memory_limit : ~uint64_t{0};
+  for (;;) {
+    SessionImpl* impl = NewObject<SessionImpl>(shared->allocator, shared->allocator, runtime, shared, plan);
+    if (impl == nullptr) return NoMemory("handle");
+    shared->sessions.fetch_add(1, std::memory_order_acq_rel);
+    Session session(impl);
+    impl->run_timeout_ns = options.run_timeout_ns;
+    impl->watchdog_ns = options.watchdog_ns != 0 ? options.watchdog_ns : kDefaultWatchdogNs;
+    impl->most_bytes = most;
+    impl->stop.Begin(options.timeout_ns);
+    Status built = Build(impl);
+    impl->stop.End();
+    if (!why.ok()) {
+      impl->why_smaller = why;
+    } else {
+      why = built;
+    }
+    // Over several processes all would have to choose the same.
+    most = impl->bytes - 1;
+    if (built.code() == Code::kOutOfMemory && impl->bytes != 0 && shared->local == ~uint64_t{0}) continue;
+    shared->log(built.ok() ? LogLevel::kDebug : LogLevel::kError,
+                built.ok() ? "session created" : why.message());
+    if (!built.ok()) return why;
+    return session;
+  }
 }
 
 Session::~Session() { Destroy(impl_); }
 
 const Plan& Session::plan() const { return impl_->plan; }
+
+uint32_t Session::chosen(uint32_t program) const {
+  return FindChosen(impl_, &program).ok() ? program : kNone;
+}
+
+const Status& Session::why_smaller() const { return impl_->why_smaller; }
 
 bool Session::abandoned() const { return impl_->abandoned(); }
 

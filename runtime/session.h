@@ -96,6 +96,9 @@ struct SessionOptions {
   // tensors are unspecified from then on, and Runtime::Ready returns an error. Destroying such a session
   // frees nothing.
   uint64_t watchdog_ns = 0;
+  // The most bytes that the session's arena and state may take on each device; 0: what is free. Decides among
+  // the variants of programs (Program::variant_of). Weights, which sessions share, are not counted.
+  uint64_t memory_limit = 0;
 };
 inline constexpr uint64_t kDefaultWatchdogNs = uint64_t{60} * 1000000000;
 
@@ -138,10 +141,21 @@ class Session {
   // recorded order with the plan's. Everything that a Run needs is allocated here. Errors: kUnsupported
   // (a requirement that the machine lacks), kOutOfMemory (asked for and available bytes), kInternal (a
   // recorded order that differs), each naming step and source node where there is one.
+  //
+  // A program with variants runs as the fastest that keeps to SessionOptions::memory_limit; if memory runs
+  // out meanwhile, all is given back and made again with variants whose largest arena is smaller. All devices
+  // run the same variant. Over several processes only the limit decides, which must be the same in all of
+  // them.
   static Result<Session> Create(const Runtime& runtime, const Plan& plan, const SessionOptions& options = {});
 
   bool valid() const { return impl_ != nullptr; }
   const Plan& plan() const;
+  // The program that runs of `program` execute: itself or one of its variants; kNone if it is a variant that
+  // was not chosen, or does not exist.
+  uint32_t chosen(uint32_t program) const;
+  // Why some program runs as a variant: the limit or the free memory, and what the fastest would have taken.
+  // OK if all programs run as they are.
+  const Status& why_smaller() const;
 
   // Runs program `program`: copies `inputs` in, replays its partitions, waits, copies `outputs` out. Device
   // memory is used in place where possible (MemoryKind). Every input that is not state must be given once;

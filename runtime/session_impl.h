@@ -65,6 +65,10 @@ struct ArmedPort {
 };
 
 struct ArmedProgram {
+  // The program that runs execute: itself or, of a program that is no variant, the variant that was chosen,
+  // which has all else. kNone: not chosen. `bytes`: of arena and state that it takes on a device.
+  uint32_t runs = kNone;
+  uint64_t bytes = 0;
   Span<Event*> events;         // made by the device of the step that records them
   Span<uint32_t> recorded_by;  // per event: the step that records it, or kNone
   Span<ArmedStep> steps;
@@ -107,12 +111,18 @@ struct SessionImpl {
   Span<SessionDevice> devices;
   Span<DeviceAddress> addresses;  // per buffer of the plan
   Span<ArmedProgram> programs;
+  uint64_t most_bytes = 0;  // that arena and state may take on a device
+  uint64_t bytes = 0;       // that they take at most, with the chosen variants
+  Status why_smaller;       // the error because of which a variant was chosen; OK: all are the fastest
   PendingRun pending;
   DeviceRun device_run;
 
   // Whether a lost device may still touch the session. Not to be called during a run.
   bool abandoned() const { return device_run.left != 0; }
 };
+
+// Sets `program` to the one that its runs execute (ArmedProgram::runs).
+Status FindChosen(const SessionImpl* session, uint32_t* program);
 
 constexpr bool Has(uint64_t devices, size_t index) { return (devices >> index & 1) != 0; }
 

@@ -203,6 +203,9 @@ Result<Span<const SyncPoint>> PlanEmitter::SyncPoints(const Group& group) {
 Status PlanEmitter::AddProgram(const Group& group) {
   Program program;
   program.name = Text(programs_[group.first].lowered.name);
+  for (uint32_t p = 0; p < plan_programs_.size(); ++p) {
+    if (plan_programs_[p].name == programs_[group.first].variant_of) program.variant_of = p;
+  }
   first_of_group_ = group.first;
   RONDO_ASSIGN_OR_RETURN(program.inputs, Inputs(group));
   program.outputs = Outputs(group);

@@ -29,6 +29,7 @@ namespace rondo {
 struct PlannedProgram {
   LoweredProgram lowered;
   uint32_t device = 0;
+  std::string variant_of;  // the name of an earlier program (Program::variant_of), or empty
   MemoryPlan memory;
   std::vector<PlannedPartition> partitions;
   // What the assertions of its tapes (TapeOp::kAssertFinite) are of, by imm.i.
@@ -59,7 +60,7 @@ struct EmitReport {
 
 inline constexpr uint64_t kStateAlignment = 4096;  // of every state's offset and of the region's end
 
-// Consumes `programs`; those of one name must be adjacent, with devices from 0 on. `report` may be null.
+// Consumes `programs`; those of one name must be adjacent, with devices from 0 on, and variants come last. `report` may be null.
 // Errors: a program that breaks the rules of LoweredProgram, naming the op (kInternal); devices that disagree
 // about an input or a collective (kInvalidArgument).
 Result<EmittedPlan> EmitPlan(std::vector<PlannedProgram> programs, const EmitOptions& options,

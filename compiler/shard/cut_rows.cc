@@ -212,6 +212,20 @@ std::vector<NodeId> CollectivesOf(const Graph& graph) {
   return collectives;
 }
 
+namespace {
+
+// Cuts `graph`, a compact one, as `shardings` say. Returns how many nodes have become several.
+Result<int64_t> CutAs(const RowShardings& shardings, int64_t chunks, Graph* graph) {
+  int64_t nodes = 0;
+  for (NodeId id = 0; id < graph->size(); ++id)
+    nodes += shardings.cut[static_cast<size_t>(id)] && graph->node(id).op != Op::kView;
+  if (nodes == 0) return nodes;
+  RONDO_ASSIGN_OR_RETURN(*graph, Cutter(*graph, shardings, chunks).Run());
+  return nodes;
+}
+
+}  // namespace
+
 Result<CutCollectives> CutRows(Graph* graph, int64_t chunks, const std::vector<bool>& leave) {
   graph->RemoveDead();
   graph->Compact();
@@ -223,11 +237,12 @@ Result<CutCollectives> CutRows(Graph* graph, int64_t chunks, const std::vector<b
   const RowShardings shardings = FindRowShardings(*graph, chosen, chunks);
   CutCollectives result;
   for (NodeId id : collectives) result.cut.push_back(shardings.cut[static_cast<size_t>(id)]);
-  for (NodeId id = 0; id < graph->size(); ++id)
-    result.nodes += shardings.cut[static_cast<size_t>(id)] && graph->node(id).op != Op::kView;
-  if (result.nodes == 0) return result;
-  RONDO_ASSIGN_OR_RETURN(*graph, Cutter(*graph, shardings, chunks).Run());
+  RONDO_ASSIGN_OR_RETURN(result.nodes, CutAs(shardings, chunks, graph));
   return result;
+}
+
+Result<int64_t> CutRowsAround(Graph* graph, NodeId node, int64_t chunks) {
+  return CutAs(FindRowShardings(*graph, {node}, chunks), chunks, graph);
 }
 
 }  // namespace rondo::shard

@@ -24,6 +24,11 @@ struct CutCollectives {
 // given, to the bit where kernels for fewer rows compute a row alike.
 Result<CutCollectives> CutRows(ir::Graph* graph, int64_t chunks, const std::vector<bool>& leave = {});
 
+// The same around `node`, of a compact graph, without cutting collectives: its rows and those of the row-wise
+// nodes before and after it are computed chunk by chunk, so that fewer are alive at once. Returns how many
+// nodes have become several; 0: `node` has no rows that `chunks` divides, and the graph is as it was.
+Result<int64_t> CutRowsAround(ir::Graph* graph, ir::NodeId node, int64_t chunks);
+
 // The collectives of a graph, in the order in which they start.
 std::vector<ir::NodeId> CollectivesOf(const ir::Graph& graph);
 

@@ -15,7 +15,7 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-constexpr int64_t kFarSmaller = 8;  // than the collective's values: tables of positions, masks
+constexpr int64_t kFarSmaller = 8;  // than the values where the search began: tables of positions, masks
 
 bool IsBound(const Node& node) {
   return std::any_of(node.annotations.begin(), node.annotations.end(), [](const auto& said) {
@@ -31,12 +31,12 @@ NodeId FirstWritten(const Graph& graph, NodeId id) {
 
 class Finder {
  public:
-  Finder(const Graph& graph, const std::vector<NodeId>& collectives, int64_t chunks)
+  Finder(const Graph& graph, const std::vector<NodeId>& from, int64_t chunks)
       : g_(graph), users_(graph.AllUsers()), chunks_(chunks), chosen_(Size(), false), behind_(Size(), false) {
     shardings_.cut.assign(Size(), false);
     shardings_.in_turn.assign(Size(), false);
     shardings_.rules.resize(Size());
-    for (NodeId id : collectives) chosen_[At(id)] = true;
+    for (NodeId id : from) chosen_[At(id)] = true;
     for (NodeId id = 0; id < g_.size(); ++id) {
       const Node& node = g_.node(id);
       behind_[At(id)] = chosen_[At(id)] || std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -69,7 +69,9 @@ class Finder {
       if (base != sent) sharding = ShardingShown(g_.ViewOf(sent), rows.elements(), sharding, chunks_);
       if (!sharding.is_split()) continue;
       for (Rule& rule : RulesFor(node, 0, sharding)) {
-        if (Fits(node, rule)) Cut(id, std::move(rule));
+        if (!Fits(node, rule)) continue;
+        Cut(id, std::move(rule));
+        break;
       }
       break;
     }
@@ -185,16 +187,16 @@ class Finder {
   const Graph& g_;
   const ir::Users users_;
   const int64_t chunks_;
-  std::vector<bool> chosen_, behind_;  // collectives to cut; nodes that wait for one of them
-  int64_t moved_ = 0;                  // elements of the collective where the search began
+  std::vector<bool> chosen_, behind_;  // where the search begins; nodes that wait for one of them
+  int64_t moved_ = 0;                  // elements of the node where the search began
   RowShardings shardings_;
   std::vector<NodeId> work_;
 };
 
 }  // namespace
 
-RowShardings FindRowShardings(const Graph& graph, const std::vector<NodeId>& collectives, int64_t chunks) {
-  return Finder(graph, collectives, chunks).Find();
+RowShardings FindRowShardings(const Graph& graph, const std::vector<NodeId>& from, int64_t chunks) {
+  return Finder(graph, from, chunks).Find();
 }
 
 }  // namespace rondo::shard

@@ -23,9 +23,8 @@ struct RowShardings {
   std::vector<bool> in_turn;
 };
 
-// `collectives` are nodes of `graph`, a compact one: those that are to be cut; others never are. Nodes that
-// annotations bind are left as they are.
-RowShardings FindRowShardings(const ir::Graph& graph, const std::vector<ir::NodeId>& collectives,
-                              int64_t chunks);
+// Begins at nodes `from` of `graph`, a compact one. Of collectives only these are cut. Nodes that annotations
+// bind are left as they are.
+RowShardings FindRowShardings(const ir::Graph& graph, const std::vector<ir::NodeId>& from, int64_t chunks);
 
 }  // namespace rondo::shard

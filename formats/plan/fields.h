@@ -72,7 +72,7 @@ concept Is = std::is_same_v<std::remove_const_t<T>, Record>;
 }
 [[gnu::always_inline]] inline auto Fields(Is<Program> auto& x) {
   return std::tie(x.name, x.inputs, x.outputs, x.steps, x.partitions, x.sync_points, x.certificates,
-                  x.num_streams, x.num_events, x.arena_lower_bound, x.arena_bytes, x.loops);
+                  x.num_streams, x.num_events, x.arena_lower_bound, x.arena_bytes, x.loops, x.variant_of);
 }
 [[gnu::always_inline]] inline auto Fields(Is<KernelBinary> auto& x) {
   return std::tie(x.entry, x.grid, x.shared, x.waits, x.kind, x.matmul, x.code, x.block, x.tensor_maps,

@@ -69,8 +69,7 @@ struct Container {
 
 Status VersionError(const char* what, uint16_t major, uint16_t minor) {
   return Status::Error(Code::kUnsupported,
-                       "%s has format %u.%u, this build of Rondo reads %u.x: compile the model again with "
-                       "this build's `rondo compile`",
+                       "%s has format %u.%u, this build of Rondo reads %u.x: compile the model again with it",
                        what, major, minor, kPlanMajor);
 }
 
@@ -133,7 +132,8 @@ Status ReadContainer(const Source& source, const ReadOptions& options, Container
   RONDO_RETURN_IF_ERROR(
       source.Read(sizeof(header), header.num_sections * sizeof(SectionEntry), out->sections));
   if (!options.ignore_hashes && HeaderHash(header, out->sections) != header.header_hash) {
-    return Status::Error(Code::kCorrupt, "plan: the hash of its header does not match: the file is damaged");
+    return Status::Error(Code::kCorrupt, "plan: the hash of its %s does not match: the file is damaged",
+                         "header");
   }
   return CheckSections(source, out);
 }
@@ -152,8 +152,8 @@ Status ReadSection(const Source& source, const SectionEntry& section, const char
   }
   RONDO_RETURN_IF_ERROR(source.Read(section.offset, section.bytes, bytes));
   if (!options.ignore_hashes && HashBytes(bytes, section.bytes) != section.hash) {
-    return Status::Error(Code::kCorrupt,
-                         "plan: the hash of its %s section does not match: the file is damaged", name);
+    return Status::Error(Code::kCorrupt, "plan: the hash of its %s does not match: the file is damaged",
+                         name);
   }
   *out = {bytes, section.bytes};
   return Status::Ok();
@@ -177,7 +177,7 @@ Status CheckWeightsEntry(const PlanData& plan, const SectionEntry* section) {
   const uint64_t stored = section == nullptr ? 0 : section->bytes;
   if (stored != plan.weights_bytes) {
     return Status::Error(Code::kCorrupt,
-                         "plan: it needs %" PRIu64 " bytes of weights, but its section table says %" PRIu64,
+                         "plan: %" PRIu64 " bytes of weights; its section table says %" PRIu64,
                          plan.weights_bytes, stored);
   }
   const bool external = section != nullptr && section->kind == SectionKind::kWeightsFile;
@@ -187,8 +187,8 @@ Status CheckWeightsEntry(const PlanData& plan, const SectionEntry* section) {
                                   : "plan: it names a weights file, but its section table has none");
   }
   if (external && !IsBaseName(plan.weights_file)) {
-    return Status::Error(Code::kCorrupt, "plan: its weights file \"%s\" is not the plain name of a file",
-                         plan.weights_file.data());
+    return Status::Error(Code::kCorrupt, "the weights file \"%.*s\" is not the plain name of a file",
+                         static_cast<int>(plan.weights_file.size()), plan.weights_file.data());
   }
   return Status::Ok();
 }
@@ -230,8 +230,8 @@ Status OpenWeightsFile(const char* path, std::string_view name, const SectionEnt
   if (header.major != kPlanMajor) return VersionError(full, header.major, header.minor);
   if (header.bytes != section.bytes || (!options.ignore_hashes && header.hash != section.hash)) {
     return Status::Error(Code::kCorrupt,
-                         "%s: holds %" PRIu64 " bytes with hash %016" PRIx64
-                         ", but the plan was written for %" PRIu64 " bytes with hash %016" PRIx64,
+                         "%s: %" PRIu64 " bytes with hash %016" PRIx64 "; the plan was written for %" PRIu64
+                         " with hash %016" PRIx64,
                          full, header.bytes, header.hash, section.bytes, section.hash);
   }
   weights->UseFile(file.Release(), stamp, kPlanPage, section.bytes, section.hash);

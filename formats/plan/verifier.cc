@@ -54,8 +54,8 @@ Status VerifyRequirements(const PlanData& plan) {
       }
     }
     if (bytes.workspace > bytes.arena) {
-      return RONDO_BROKEN("requirements: device %zu's workspace of %" PRIu64
-                          " bytes is more than its arena of %" PRIu64,
+      return RONDO_BROKEN("requirements: device %zu: a workspace of %" PRIu64
+                          " bytes in an arena of %" PRIu64,
                           d, bytes.workspace, bytes.arena);
     }
   }
@@ -370,6 +370,11 @@ Status VerifyPrograms(const PlanData& plan, const KernelRanges& ranges, Arena& s
   for (uint32_t i = 0; i < plan.programs.size(); ++i) {
     names[i] = plan.programs[i].name;
     RONDO_RETURN_IF_ERROR(VerifyProgram(plan, i, ranges, named, scratch));
+    const uint32_t of = plan.programs[i].variant_of;
+    if (of == kNone ? i > 0 && plan.programs[i - 1].variant_of != kNone
+                    : of >= i || plan.programs[of].variant_of != kNone) {
+      return RONDO_BROKEN("program %u, a variant of %u, is out of order", i, of);
+    }
     Status status =
         VerifyNeed("steps a run", WorkOf(plan.programs[i], ranges.needs), kMostWork, plan.requirements.work);
     if (!status.ok()) return status.At("program %u", i);

@@ -153,7 +153,7 @@ Status CollectiveVerifier::Certified(uint32_t device) {
   const uint64_t certificate = OrderCertificate(program_, device);
   if (certificate == program_.certificates[device]) return Status::Ok();
   const Status status =
-      RONDO_BROKEN("the device has order certificate %016" PRIx64 ", but its collectives give %016" PRIx64,
+      RONDO_BROKEN("its order certificate is %016" PRIx64 ", its collectives give %016" PRIx64,
                    program_.certificates[device], certificate);
   for (uint32_t i = 0; i < program_.sync_points.size(); ++i) {
     if (TakesPart(device, i)) return At(status, device, i);  // the first one that the certificate covers

@@ -88,9 +88,8 @@ Status VerifyOperand(const Part& part, size_t index, uint16_t num_params) {
     const Operand& source = part.operands[indirect.operand];
     if (source.mode != Mode::kRead || IsFloat(source.dtype) || !source.indirects.empty()) {
       return RONDO_BROKEN(
-          "indirect %zu takes its index from operand %u, which must be a read-only integer without "
-          "indirects",
-          i, indirect.operand);
+          "indirect %zu takes its index from operand %u, no read-only integer without indirects", i,
+          indirect.operand);
     }
   }
   return Status::Ok();
@@ -215,7 +214,7 @@ Status VerifyRoles(const Part& part, const OperandLoops* loops) {
       return RONDO_BROKEN(part.rhs.empty() ? "a convolution needs its weight" : "a pool has no weight");
     }
     if (part.rhs.empty() && (part.loops[2] != 1 || part.loops[3 + part.n] != 1)) {
-      return RONDO_BROKEN("a pool has one output and one input channel a group, not %lld and %lld",
+      return RONDO_BROKEN("a pool with %lld output and %lld input channels a group",
                           static_cast<long long>(part.loops[2]),
                           static_cast<long long>(part.loops[3 + part.n]));
     }
@@ -290,9 +289,8 @@ Status VerifyDistinct(const Part& part, size_t index, LoopMask loops, LoopMask i
   int64_t span = 0;  // span of the smaller strides
   for (int i = 0; i < count; ++i) {
     if (dims[i].stride <= span) {
-      return RONDO_BROKEN(
-          "operand %zu: points that differ in loop %zu (stride %lld) store to the same element", index,
-          dims[i].loop, static_cast<long long>(dims[i].stride));
+      return RONDO_BROKEN("operand %zu: points of loop %zu (stride %lld) store to the same element", index,
+                          dims[i].loop, static_cast<long long>(dims[i].stride));
     }
     span += dims[i].stride * (dims[i].extent - 1);
   }
@@ -321,9 +319,9 @@ class PartTapes {
         One(part_.epilogue, {results, kMayStore | kMayCombine | kMayReadAcc, accumulators}).At("epilogue"));
     for (size_t i = 0; i < part_.operands.size(); ++i) {
       if (touched_[i] == 3 || touched_[i] > 4)
-        return RONDO_BROKEN("operand %zu is combined into, and touched otherwise as well", i);
+        return RONDO_BROKEN("operand %zu is combined into, and touched otherwise", i);
       if (part_.operands[i].mode != Mode::kRead && !stored_[i]) {
-        return RONDO_BROKEN("operand %zu is said to be written, but no tape stores to it", i);
+        return RONDO_BROKEN("operand %zu is written, but no tape stores to it", i);
       }
     }
     return any_ ? Status::Ok() : RONDO_BROKEN("it stores nothing");

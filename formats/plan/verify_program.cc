@@ -67,7 +67,7 @@ Status ProgramVerifier::Whole() {
                         program_.arena_bytes, arena);
   }
   if (program_.arena_lower_bound > program_.arena_bytes) {
-    return RONDO_BROKEN("its arena's lower bound of %" PRIu64 " bytes is more than its arena of %" PRIu64,
+    return RONDO_BROKEN("its arena's lower bound of %" PRIu64 " bytes exceeds its %" PRIu64,
                         program_.arena_lower_bound, program_.arena_bytes);
   }
   if (program_.num_streams < 1 || program_.num_streams > kMaxStreams) {
@@ -267,8 +267,7 @@ Status ProgramVerifier::LoopStep(const Step& step, const Loop& loop) {
   for (uint32_t after : step.after) fits &= program_.steps[after].device == step.device;
   if (fits) return Status::Ok();
   return RONDO_BROKEN(
-      "a %s on stream %u in a loop: it may be a launch or copy on stream %u of device %u that "
-      "names no event and no step of another device",
+      "a %s on stream %u in a loop of launches and copies on stream %u of device %u without events",
       Name(step.kind), step.stream, first.stream, first.device);
 }
 
@@ -314,8 +313,7 @@ Status ProgramVerifier::Launch(const Step& step) {
   }
   const KernelRanges::Apart& apart = ranges_.apart[step.kernel];
   if (apart.a == apart.b || !ShareBytes(step, apart.a, apart.b)) return Status::Ok();
-  return RONDO_BROKEN("parameters %u and %u share memory, where a library's matmul lays them out differently",
-                      apart.a, apart.b);
+  return RONDO_BROKEN("parameters %u and %u of a library's matmul share memory", apart.a, apart.b);
 }
 
 Status ProgramVerifier::Copy(const Step& step) {

@@ -126,8 +126,8 @@ Status PlanWeights::CheckHash() const {
   RONDO_ASSIGN_OR_RETURN(const uint64_t hash, HashRead(bytes_, read, const_cast<PlanWeights*>(this)));
   if (hash != hash_) {
     return Status::Error(Code::kCorrupt,
-                         "weights: their %" PRIu64 " bytes have hash %016" PRIx64
-                         ", but the plan was written for weights with hash %016" PRIx64,
+                         "weights: %" PRIu64 " bytes with hash %016" PRIx64
+                         "; the plan was written for hash %016" PRIx64,
                          bytes_, hash, hash_);
   }
   return Status::Ok();
@@ -142,7 +142,7 @@ Status PlanWeights::CheckUnchanged(bool ignore_hash) const {
         Code::kFailedPrecondition,
         "the file has changed since the plan was opened (%" PRIu64 " bytes, now %" PRIu64 "; written %" PRId64
         " ms later), and weights are mapped from it: open the plan again. To replace a plan in use, "
-        "rename a file over it, or use read_weights (--read-weights)",
+        "rename a file over it, or use read_weights",
         stamp_.bytes, now.bytes, (now.modified - stamp_.modified) / 1'000'000);
   }
   const std::atomic_ref<int64_t> same_until(stamp_.changed);

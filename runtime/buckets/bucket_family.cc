@@ -263,7 +263,7 @@ Result<std::vector<BucketFamily>> FamiliesOf(std::vector<BucketProgram> programs
 
 Result<std::vector<BucketFamily>> FamiliesOf(const PlanData& plan) {
   std::vector<BucketProgram> programs;
-  for (uint32_t p = 0; p < plan.programs.size(); ++p) {
+  for (uint32_t p = 0; p < CountPrograms(plan); ++p) {
     const Program& program = plan.programs[p];
     BucketProgram found;
     found.program = p;

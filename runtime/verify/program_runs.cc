@@ -12,7 +12,7 @@ namespace rondo::verify {
 ProgramRuns::ProgramRuns(const PlanData& plan, const std::vector<std::vector<Input>>& inputs, uint32_t only)
     : plan_(plan), inputs_(inputs) {
   inputs_.resize(plan.programs.size());
-  for (uint32_t p = 0; p < plan.programs.size(); ++p) {
+  for (uint32_t p = 0; p < CountPrograms(plan); ++p) {
     if (only != kNone && p != only) continue;
     programs_.push_back(p);
     const std::map<std::string, int64_t> rooms = RoomsOf(plan, p);  // bucket lengths; buckets run full

@@ -97,9 +97,9 @@ const Broken kRules[] = {
      "loop 1 repeats"},
     {"TooLong", [](Sample& s) { LoopIn(s).trips = 1 << 19; }, "may take 1048576 steps"},
     {"Collective", [](Sample& s) { StepOf(s, 3).kind = StepKind::kCollectiveWait; },
-     "in a loop: it may be a launch or copy"},
+     "in a loop of launches and copies"},
     {"Custom", [](Sample& s) { StepOf(s, 3).kind = StepKind::kCustom; },
-     "in a loop: it may be a launch or copy"},
+     "in a loop of launches and copies"},
     {"Streams",
      [](Sample& s) {
        ProgramOf(s, 0).num_streams = 2;

@@ -120,11 +120,12 @@ FIELD(rondo_tensor, data, 40);
 FIELD(rondo_tensor, bytes, 48);
 FIELD(rondo_tensor, memory, 56);
 
-STRUCT(rondo_session_options, 32);
+STRUCT(rondo_session_options, 40);
 FIELD(rondo_session_options, size, 0);
 FIELD(rondo_session_options, timeout_nanoseconds, 8);
 FIELD(rondo_session_options, run_timeout_nanoseconds, 16);
 FIELD(rondo_session_options, watchdog_nanoseconds, 24);
+FIELD(rondo_session_options, memory_limit, 32);
 
 STRUCT(rondo_run_options, 24);
 FIELD(rondo_run_options, size, 0);

@@ -104,6 +104,10 @@ static const char* RunSession(rondo_session* session) {
   EXPECT(*(float*)address == 7);
   EXPECT_FAILS(rondo_session_state_address(session, "total", NULL), RONDO_INVALID_ARGUMENT, "address");
   TRY(rondo_session_status(session));
+  EXPECT(rondo_session_chosen_program(session, 0) == 0);
+  EXPECT(rondo_session_chosen_program(session, 99) == RONDO_NO_INDEX);
+  EXPECT(rondo_session_chosen_program(NULL, 0) == RONDO_NO_INDEX);
+  EXPECT(rondo_session_why_smaller(session)[0] == 0 && rondo_session_why_smaller(NULL)[0] == 0);
 
   int64_t bad = 4;
   const int64_t one[1] = {1};

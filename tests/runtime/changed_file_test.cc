@@ -212,7 +212,7 @@ TEST(ChangedFile, NoSessionIsMadeOfMappedWeightsWhoseFileHasChanged) {
          f.Overwrite(42);
          f.SetTime(past);
        },
-       Code::kCorrupt, "the plan was written for weights with hash"},
+       Code::kCorrupt, "the plan was written for hash"},
       {"shortened", [](const PlanFileOnDisk& f) { f.Shorten(16); }, Code::kFailedPrecondition, "bytes, now"},
       {"shortened, its time set back",
        [&](const PlanFileOnDisk& f) {

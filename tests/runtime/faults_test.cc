@@ -54,8 +54,7 @@ TEST_F(FaultsTest, ARecordedOrderThatDiffersIsRefused) {
   EXPECT_EQ(status.code(), Code::kInternal);
   EXPECT_TRUE(Contains(status,
                        "arming partition 0: program \"add\", step 0 (Mul \"mul_node\"): the recorded order "
-                       "differs: node 0 of the graph is step 1 (launch), where the "
-                       "plan has this one (launch)"))
+                       "differs: node 0 is step 1 (launch), in the plan this one (launch)"))
       << status.message();
   EXPECT_STREQ(status.source_node(), "Mul \"mul_node\"");
   EXPECT_EQ(driver_.controls.live_objects, 0);
@@ -65,7 +64,7 @@ TEST_F(FaultsTest, AGraphThatLacksAStepIsRefused) {
   driver_.controls.drop_recorded = true;
   Session session;
   Status status = Create(&session);
-  EXPECT_TRUE(Contains(status, "the graph has 1 nodes, the plan's partition 2 steps")) << status.message();
+  EXPECT_TRUE(Contains(status, "the recorded order differs: 1 nodes for 2 steps")) << status.message();
   EXPECT_STREQ(status.source_node(), "Add \"add_node\"");
 }
 

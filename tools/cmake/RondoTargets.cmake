@@ -11,8 +11,10 @@ check_cxx_compiler_flag(-Oz RONDO_HAVE_OZ)
 set(RONDO_SMALL $<$<CONFIG:Release>:$<IF:$<BOOL:${RONDO_HAVE_OZ}>,-Oz,-Os>> $<$<CONFIG:Release>:-fmerge-all-constants>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # These optimisations are off, because they make code longer. Values moved out of loops, or kept across calls, need more
-  # registers, which are saved and restored; copied loop headers and threaded jumps are faster but longer.
-  foreach(flag -fno-tree-loop-im -fno-move-loop-invariants -fno-caller-saves -fno-tree-ch -fno-tree-dominator-opts -fno-defer-pop)
+  # registers, which are saved and restored; copied loop headers and threaded jumps are faster but longer. Blocks ordered by
+  # likelihood need more jumps, and split parameters more moves.
+  foreach(flag -fno-tree-loop-im -fno-move-loop-invariants -fno-caller-saves -fno-tree-ch -fno-tree-dominator-opts -fno-defer-pop
+          -fno-guess-branch-probability -fno-ipa-sra)
     list(APPEND RONDO_SMALL $<$<CONFIG:Release>:${flag}>)
   endforeach()
 endif()

@@ -87,6 +87,8 @@ class BenchCommand : public Command {
     auto loaded = LoadedSession::Open(plans_[0], load_);
     if (!loaded.ok()) return out_.Fail("bench", loaded.status());
     on_host_ = (*loaded)->on_host();
+    if (const std::string variants = (*loaded)->Variants(); !variants.empty())
+      out_.Line("runs as %s", Printable(variants).c_str());
     if (!on_host_ && memory_gbps_ == 0) memory_gbps_ = kH200Gbps;
     out_.Line("on %s; ready in %s", (*loaded)->runs_on().Text().c_str(), ready.Text().c_str());
     out_.object() = {{"plan", plans_[0]},
@@ -100,7 +102,7 @@ class BenchCommand : public Command {
       const Status status = MeasureBucket((*loaded)->session, **buckets, *inputs);
       return status.ok() ? out_.Finish(0) : out_.Fail("bench", status);
     }
-    const uint32_t count = static_cast<uint32_t>((*loaded)->data().programs.size());
+    const uint32_t count = CountPrograms((*loaded)->data());
     for (uint32_t p = 0; p < count; ++p) {
       if (*buckets != nullptr) {
         const auto& family = (*buckets)->family().buckets();
@@ -111,7 +113,8 @@ class BenchCommand : public Command {
         if (!named.ok()) return out_.Fail("bench", named.status());
         if (*named != p) continue;
       }
-      if (Status status = Measure((*loaded)->session, p, *inputs); !status.ok())
+      Session& session = (*loaded)->session;
+      if (Status status = Measure(session, session.chosen(p), *inputs); !status.ok())
         return out_.Fail("bench", status);
     }
     if (!trace_.empty() && (load_.processes == nullptr || load_.processes->rank() == 0)) {

@@ -8,7 +8,7 @@ Result<std::unique_ptr<BucketSession>> OpenBuckets(Session& session, const std::
   const PlanData& plan = session.plan().data();
   RONDO_ASSIGN_OR_RETURN(const std::vector<BucketFamily> families, FamiliesOf(plan));
   const auto means = [&](const BucketFamily& family) {
-    return program.empty() ? family.buckets().size() == plan.programs.size() : family.name() == program;
+    return program.empty() ? family.buckets().size() == CountPrograms(plan) : family.name() == program;
   };
   const auto found = std::find_if(families.begin(), families.end(), means);
   if (found == families.end()) return std::unique_ptr<BucketSession>();

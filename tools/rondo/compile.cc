@@ -9,6 +9,7 @@
 #include "compiler/given_ports.h"
 #include "compiler/pipeline.h"
 #include "compiler/targets.h"
+#include "compiler/variants.h"
 #include "tools/rondo/build.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
@@ -262,6 +263,11 @@ class CompileCommand : public Command {
             "give the memory of these inputs away in each run: to outputs of the same shape and type, or to "
             "temporaries",
             "INPUT[,...]")
+        .Text("--variants", &variants_,
+              "schedules of each program, among which a session chooses by the memory that is free: fastest "
+              "(default), or fastest,smallest",
+              "LIST")
+        .Suggest({"fastest", "fastest,smallest"})
         .Text("--weights-file", &options_.weights_file, "keep weights in this file beside the plan", "NAME")
         .Rare()
         .Group("Single nodes")
@@ -330,6 +336,7 @@ class CompileCommand : public Command {
     out_.object().update(ToJson(*report, output_));
     if (verbose_) PrintPasses(*report);
     for (const PassReport& pass : report->passes) {
+      if (pass.pass == "keep_variants" && !pass.text.empty()) out_.Line("%s", pass.text.c_str());
       if (pass.pass == "quantize_weights" && !quantize_.empty())
         out_.Line("program %s: %s", pass.program.c_str(), pass.text.substr(0, pass.text.find('\n')).c_str());
     }
@@ -424,6 +431,9 @@ class CompileCommand : public Command {
     const std::optional<Precision> precision = ParsePrecision(precision_);
     if (!precision) return "--precision " + precision_ + " is none of f32, tf32, f16, bf16";
     options_.precision = *precision;
+    const std::optional<Variant> variant = ParseVariants(variants_);
+    if (!variant) return "--variants " + variants_ + " is neither fastest nor fastest,smallest";
+    options_.variant = *variant;
     if (!quantize_.empty()) {
       const std::optional<WeightBits> bits = ParseWeightBits(quantize_);
       if (!bits) {
@@ -558,7 +568,8 @@ class CompileCommand : public Command {
   static constexpr int64_t kMostRounds = 64;
   std::vector<std::string> token_loops_, models_, bound_, states_, donations_, ops_, annotations_;
   std::string precision_ = "f32", profile_, quantize_;
-  std::string output_, seed_, sample_, write_synthetic_, kernel_cache_, matmuls_ = "auto";
+  std::string output_, seed_, sample_, write_synthetic_, kernel_cache_, matmuls_ = "auto",
+                                                                        variants_ = "fastest";
   int64_t devices_ = 0;
   CommandOutput out_;
   bool list_passes_ = false, verbose_ = false;

@@ -528,7 +528,7 @@ Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& opt
       return Status::Error(Code::kNotFound, "the plan has no program \"%s\"", name.c_str());
     programs.push_back(static_cast<uint32_t>(found - plan.programs.begin()));
   }
-  for (uint32_t i = 0; options.programs.empty() && i < plan.programs.size(); ++i) programs.push_back(i);
+  for (uint32_t i = 0; options.programs.empty() && i < CountPrograms(plan); ++i) programs.push_back(i);
   FindEncoder(plan, options, &programs, &form.encoder);
   for (uint32_t program : programs) {
     RONDO_ASSIGN_OR_RETURN(DecoderProgram found, Finder(plan, options, program, &form).Run());

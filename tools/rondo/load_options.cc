@@ -65,6 +65,9 @@ void DeclareRunning(OptionSet& options, LoadOptions* to) {
   DeclareOps(options, &to->ops);
   DeclareLibraryPath(options, &to->library_path);
   options
+      .Integer("--memory-limit", &to->memory_limit, 0, INT64_MAX,
+               "the most bytes that a session's arena and state may take on each device, weights aside: "
+               "programs run as the fastest variant (compile --variants) that keeps to it; 0: what is free")
       .Number("--timeout", &to->timeout,
               "end a run, or the creation of its session, after this time; 0: never", "SECONDS")
       .Number(

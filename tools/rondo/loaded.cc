@@ -150,6 +150,7 @@ Result<SessionOptions> LimitsOf(const LoadOptions& options) {
     }
   }
   SessionOptions limits;
+  limits.memory_limit = static_cast<uint64_t>(options.memory_limit);
   limits.timeout_ns = limits.run_timeout_ns = TimeoutOf(options);
   limits.watchdog_ns = options.watchdog == 0 ? ~uint64_t{0} : Nanoseconds(options.watchdog);
   return limits;
@@ -342,11 +343,21 @@ LoadedSession::~LoadedSession() {
 Result<uint32_t> LoadedSession::Program(const std::string& name) const {
   if (!name.empty()) return session.plan().FindProgram(name);
   const PlanData& plan = data();
-  if (plan.programs.size() == 1) return 0u;
+  const uint32_t count = CountPrograms(plan);
+  if (count == 1) return 0u;
   std::string names;
-  for (const auto& program : plan.programs) names += (names.empty() ? "" : ", ") + std::string(program.name);
-  return Status::Error(Code::kInvalidArgument, "the plan has %zu programs (%s): name one with --program",
-                       plan.programs.size(), names.c_str());
+  for (uint32_t p = 0; p < count; ++p) names += (p == 0 ? "" : ", ") + std::string(plan.programs[p].name);
+  return Status::Error(Code::kInvalidArgument, "the plan has %u programs (%s): name one with --program",
+                       count, names.c_str());
+}
+
+std::string LoadedSession::Variants() const {
+  std::string text;
+  for (uint32_t p = 0; p < CountPrograms(data()); ++p) {
+    const uint32_t chosen = session.chosen(p);
+    if (chosen != p) text += (text.empty() ? "" : ", ") + std::string(data().programs[chosen].name);
+  }
+  return text.empty() ? text : text + " (" + session.why_smaller().message() + ")";
 }
 
 std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, Span<const Tensor> tensors) {

@@ -215,7 +215,9 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
                        {"at_once_bytes", device.at_once},
                        {"peak_bytes", device.peak()}});
   }
+  const std::string variant_of(program.variant_of == kNone ? "" : plan.programs[program.variant_of].name);
   return {{"name", std::string(program.name)},
+          {"variant_of", variant_of.empty() ? Json() : Json(variant_of)},
           {"inputs", PortsJson(plan, program, program.inputs)},
           {"outputs", PortsJson(plan, program, program.outputs)},
           {"arena_bytes", program.arena_bytes},

@@ -485,6 +485,28 @@ std::vector<const Step*> FirstUses(const PlanData& plan, std::vector<uint32_t>* 
   return uses;
 }
 
+namespace {
+
+// What a session chooses among; empty if the plan has no variants.
+Section Variants(const PlanData& plan) {
+  Section section;
+  section.title = "Variants: a session takes the first of each program that fits into memory";
+  section.table.head = {"program", "variant", "arena bytes",
+                        EstimatesAreTimes(plan) ? "µs by estimate" : "cost by estimate"};
+  for (uint32_t p = 0; p < CountPrograms(plan) && CountPrograms(plan) < plan.programs.size(); ++p) {
+    for (uint32_t v = p; v < plan.programs.size(); ++v) {
+      const Program& variant = plan.programs[v];
+      if (v != p && variant.variant_of != p) continue;
+      section.table.rows.push_back({std::string(plan.programs[p].name), std::string(variant.name),
+                                    Number(variant.arena_bytes),
+                                    Printf("%.1f", TimelineOf(plan, variant).end)});
+    }
+  }
+  return section;
+}
+
+}  // namespace
+
 Report MakePlanReport(const PlanFile& file, const std::string& path, const InspectOptions& options) {
   const PlanData& plan = file.data;
   Report report;
@@ -496,6 +518,8 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
   if (const Result<std::vector<BucketFamily>> families = FamiliesOf(plan); families.ok()) {
     for (const BucketFamily& family : *families) report.sections.push_back(BucketSection(plan, family));
   }
+  if (Section variants = Variants(plan); !variants.table.rows.empty())
+    report.sections.push_back(std::move(variants));
   for (uint32_t p = 0; p < plan.programs.size(); ++p) {
     const Program& program = plan.programs[p];
     report.sections.push_back(Ports(plan, program));

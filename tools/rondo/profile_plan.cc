@@ -86,9 +86,9 @@ class ProfileCommand : public Command {
     RONDO_ASSIGN_OR_RETURN(std::unique_ptr<LoadedSession> loaded, LoadedSession::Create(plan, load_));
     out_.Line("on %s", loaded->runs_on().Text().c_str());
     RONDO_RETURN_IF_ERROR(NameMachine(*loaded));
-    for (uint32_t p = 0; p < plan.data().programs.size(); ++p) {
+    for (uint32_t p = 0; p < CountPrograms(plan.data()); ++p) {
       if (program_.empty() || plan.data().programs[p].name == program_)
-        RONDO_RETURN_IF_ERROR(Measure(loaded->session, p, given));
+        RONDO_RETURN_IF_ERROR(Measure(loaded->session, loaded->session.chosen(p), given));
     }
     if (measured_.empty()) return loaded->Program(program_).status();
     Record(plan.data());

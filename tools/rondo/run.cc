@@ -80,6 +80,9 @@ class RunCommand : public Command {
     if (!bucket.ok()) return out_.Fail("run", bucket.status());
     Result<uint32_t> program = *buckets != nullptr ? bucket->program : (*loaded)->Program(program_);
     if (!program.ok()) return out_.Fail("run", program.status());
+    if (session.chosen(*program) != kNone) *program = session.chosen(*program);
+    if (const std::string variants = (*loaded)->Variants(); !variants.empty())
+      out_.Line("runs as %s", Printable(variants).c_str());
 
     RunTimer timer;
     RunOptions options;

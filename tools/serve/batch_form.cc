@@ -112,7 +112,7 @@ Result<std::vector<BatchForm>> FindBatchForms(const PlanData& plan, bool join) {
     if (!join) forms.back().rows = kNone;
   }
   std::vector<Group> groups;
-  for (uint32_t p = 0; p < plan.programs.size(); ++p) {
+  for (uint32_t p = 0; p < CountPrograms(plan); ++p) {
     if (taken[p]) continue;
     const Program& program = plan.programs[p];
     BucketProgram found{p, {}, PortsOf(plan, program.inputs), PortsOf(plan, program.outputs)};

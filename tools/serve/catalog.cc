@@ -45,7 +45,7 @@ Result<std::shared_ptr<LoadedModel>> Catalog::Load(const std::string& name, int6
   model->version = number;
   model->fingerprint = version.fingerprint;
   model->counts = counts;
-  model->bytes = StatedBytes(plan.data(), options_.pool.sessions);
+  model->bytes = StatedBytes(plan.data(), options_.pool.sessions, backend_.session_options().memory_limit);
   const uint64_t used = bytes();
   if (options_.memory != 0 && model->bytes > options_.memory - std::min(used, options_.memory)) {
     return Status::Error(Code::kOutOfMemory,

@@ -1,13 +1,18 @@
 #include "tools/serve/served_plan.h"
 
+#include <algorithm>
+
 #include "tools/serve/row_trial.h"
 
 namespace rondo::serve {
 
-uint64_t StatedBytes(const PlanData& plan, uint32_t sessions) {
+uint64_t StatedBytes(const PlanData& plan, uint32_t sessions, uint64_t memory_limit) {
   uint64_t bytes = 0;
-  for (const DeviceBytes& device : plan.requirements.devices)
-    bytes += device.weights + device.communicator + sessions * (device.arena + device.state);
+  for (const DeviceBytes& device : plan.requirements.devices) {
+    const uint64_t session = device.arena + device.state;
+    bytes += device.weights + device.communicator +
+             sessions * (memory_limit == 0 ? session : std::min(session, memory_limit));
+  }
   return bytes;
 }
 

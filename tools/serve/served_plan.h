@@ -23,8 +23,9 @@ struct PoolOptions {
   bool join = true;                          // join rows of several requests
 };
 
-// The bytes that a plan states it needs with `sessions` sessions, on all devices.
-uint64_t StatedBytes(const PlanData& plan, uint32_t sessions);
+// The bytes that a plan states it needs with `sessions` sessions, on all devices. `memory_limit`: of
+// SessionOptions, to which the sessions keep.
+uint64_t StatedBytes(const PlanData& plan, uint32_t sessions, uint64_t memory_limit = 0);
 
 class ServedPlan {
  public:

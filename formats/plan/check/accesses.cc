@@ -253,12 +253,12 @@ Status ProgramCheck::CheckPiece(const Access& read, const Box& piece, Rounds rou
   if (proven) return Status::Ok();
   const Buffer& buffer = plan_.buffers[read.buffer];
   return AtStep(
-      RONDO_BROKEN(
-          left ? "it reads byte %" PRId64 " of buffer %u \"%.*s\", which no step before it has written"
-               : "it reads from byte %" PRId64
-                 " of buffer %u \"%.*s\", which was written in too many pieces to prove that all was",
-          missing - static_cast<int64_t>(buffer.offset), read.buffer, static_cast<int>(buffer.name.size()),
-          buffer.name.data()),
+      RONDO_BROKEN(left ? "it reads byte %" PRId64
+                          " of buffer %u \"%.*s\", which no step before it has written"
+                        : "it reads from byte %" PRId64
+                          " of buffer %u \"%.*s\", written in too many pieces to prove that all was",
+                   missing - static_cast<int64_t>(buffer.offset), read.buffer,
+                   static_cast<int>(buffer.name.size()), buffer.name.data()),
       read.begin);
 }
 

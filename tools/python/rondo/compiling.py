@@ -61,6 +61,7 @@ def compile(model: Model | Mapping[str, Model], *,  # noqa: A001, the name of th
             tensor_parallel: int | None = None,
             pipeline_parallel: int | None = None,
             weights: str | None = None,
+            variants: str | None = None,
             matmuls: str | None = None,
             deterministic: bool | None = None,
             annotations: Sequence[str] | None = None,
@@ -94,7 +95,7 @@ def compile(model: Model | Mapping[str, Model], *,  # noqa: A001, the name of th
         states=None if states is None else [":".join(name.replace(":", r"\:") for name in pair) for pair in states.items()],
         auto_state=auto_state, donate=donate, cache_length=cache_length, position_masks=position_masks, sample=sample,
         devices=devices, tensor_parallel=tensor_parallel, pipeline_parallel=pipeline_parallel, weights=weights,
-        matmuls=matmuls, deterministic=deterministic, annotations=annotations, break_before=break_before,
+        variants=variants, matmuls=matmuls, deterministic=deterministic, annotations=annotations, break_before=break_before,
         external_data=external_data, synthetic_weights=synthetic_weights,
         live_weights=live_weights, library_path=library_path, threads=threads)
     options = {name: value for name, value in given.items() if value is not None}

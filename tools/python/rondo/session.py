@@ -32,16 +32,17 @@ class Session(_rondo.Session):
 
     runtime: several sessions may share one; None makes one on the plan's target. timeout: seconds for making the session.
     run_timeout: seconds for each run that has no timeout. watchdog: seconds without progress after which a run with collectives ends;
-    None: a minute.
+    None: a minute. memory_limit: the most bytes that arena and state may take on each device, weights aside; 0: what is free. Programs
+    with variants (compile's `variants`) run as the fastest that keeps to it; `variants` and `why_smaller` say which.
 
     A session serves one call at a time: a second call at the same time raises FailedPrecondition. Many sessions can run at once,
     each from its own thread, or as awaited runs.
     """
 
     def __init__(self, plan: Plan, runtime: Runtime | None = None, *, timeout: float | None = None,
-                 run_timeout: float | None = None, watchdog: float | None = None) -> None:
+                 run_timeout: float | None = None, watchdog: float | None = None, memory_limit: int = 0) -> None:
         super().__init__(plan, runtime if runtime is not None else _runtime_for(plan), timeout=timeout,
-                         run_timeout=run_timeout, watchdog=watchdog)
+                         run_timeout=run_timeout, watchdog=watchdog, memory_limit=memory_limit)
 
     async def run_async(self, inputs: dict[str, Any], *, program: str | None = None,
                         outputs: dict[str, Any] | Iterable[str] | None = None,

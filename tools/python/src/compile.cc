@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "compiler/variants.h"
 #include "tools/python/src/plan_of_bytes.h"
 #include "tools/rondo/kernel_folder.h"
 
@@ -73,6 +74,12 @@ Weights WeightsOf(const std::string& text) {
   return Weights::kDivide;
 }
 
+Variant VariantOf(const std::string& text) {
+  const std::optional<Variant> variant = ParseVariants(text);
+  if (!variant) NoneOf("variants", text, "fastest, fastest,smallest");
+  return *variant;
+}
+
 std::vector<NodeAnnotation> AnnotationsOf(const std::vector<std::string>& texts) {
   std::vector<NodeAnnotation> annotations;
   for (const std::string& text : texts) annotations.push_back(Take(ParseNodeAnnotation(text)));
@@ -120,6 +127,7 @@ constexpr std::pair<const char*, Set> kOptions[] = {
     {"tensor_parallel", SetField<&CompileOptions::tensor_parallel>},
     {"pipeline_parallel", SetField<&CompileOptions::pipeline_parallel>},
     {"weights", SetRead<&CompileOptions::weights, WeightsOf>},
+    {"variants", SetRead<&CompileOptions::variant, VariantOf>},
     {"chunks", SetField<&CompileOptions::chunks>},
     {"annotations", SetRead<&CompileOptions::annotations, AnnotationsOf, Texts>},
     {"break_before", SetField<&CompileOptions::break_before>},

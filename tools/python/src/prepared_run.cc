@@ -75,6 +75,9 @@ const Program& NamedProgram(const OpenPlan& plan, nb::handle name) {
     Raise(kInvalidArgument, "program is a " + TypeName(name) + ", not a str");
   uint32_t index = 0;
   Check(plan.plan.FindProgram(nb::cast<std::string>(name).c_str(), &index));
+  if (index >= plan.programs.size())
+    Raise(kInvalidArgument, "program \"" + nb::cast<std::string>(name) +
+                                "\" is a variant: a session chooses it, by its memory_limit");
   return plan.programs[index];
 }
 

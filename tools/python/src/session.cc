@@ -98,7 +98,7 @@ void Done(void* user, rondo_error* failed) {
 class SessionObject {
  public:
   SessionObject(const PlanObject& plan, const RuntimeObject& runtime, nb::handle timeout,
-                nb::handle run_timeout, nb::handle watchdog)
+                nb::handle run_timeout, nb::handle watchdog, uint64_t memory_limit)
       : open_(std::make_shared<OpenSession>()) {
     open_->plan = plan.plan;
     open_->runtime = runtime.runtime;
@@ -106,6 +106,7 @@ class SessionObject {
     options.timeout_nanoseconds = Nanoseconds(timeout, "timeout");
     options.run_timeout_nanoseconds = Nanoseconds(run_timeout, "run_timeout");
     options.watchdog_nanoseconds = Nanoseconds(watchdog, "watchdog");
+    options.memory_limit = memory_limit;
     CheckProcess(*open_);
     Error error;
     {
@@ -117,6 +118,17 @@ class SessionObject {
   }
   SessionObject(const SessionObject&) = delete;
   ~SessionObject() { Close(); }
+
+  nb::dict Variants() {
+    const std::shared_ptr<OpenSession> open = Open();
+    nb::dict variants;
+    for (const Program& program : open->plan->programs) {
+      const uint32_t chosen = open->session.ChosenProgram(program.index);
+      if (chosen != program.index) variants[Str(program.name)] = Str(open->plan->plan.program_name(chosen));
+    }
+    return variants;
+  }
+  nb::object WhySmaller() { return Str(Open()->session.WhySmaller()); }
 
   nb::dict Run(nb::handle inputs, nb::handle program, nb::handle outputs, nb::handle timeout, bool stepwise) {
     const std::shared_ptr<OpenSession> open = Open();
@@ -333,11 +345,12 @@ class SessionObject {
 
 void DeclareSession(nb::module_& m) {
   nb::class_<SessionObject>(m, "Session")
-      .def(nb::init<const PlanObject&, const RuntimeObject&, nb::handle, nb::handle, nb::handle>(),
+      .def(nb::init<const PlanObject&, const RuntimeObject&, nb::handle, nb::handle, nb::handle, uint64_t>(),
            nb::arg("plan"), nb::arg("runtime"), nb::kw_only(), nb::arg("timeout") = nb::none(),
-           nb::arg("run_timeout") = nb::none(), nb::arg("watchdog") = nb::none(),
+           nb::arg("run_timeout") = nb::none(), nb::arg("watchdog") = nb::none(), nb::arg("memory_limit") = 0,
            nb::sig("def __init__(self, plan: Plan, runtime: Runtime, *, timeout: float | None = None, "
-                   "run_timeout: float | None = None, watchdog: float | None = None) -> None"))
+                   "run_timeout: float | None = None, watchdog: float | None = None, memory_limit: int = 0) "
+                   "-> None"))
       .def("run", &SessionObject::Run, nb::arg("inputs").none(), nb::kw_only(),
            nb::arg("program") = nb::none(), nb::arg("outputs") = nb::none(), nb::arg("timeout") = nb::none(),
            nb::arg("stepwise") = false,
@@ -389,6 +402,11 @@ void DeclareSession(nb::module_& m) {
       .def_prop_ro("closed", &SessionObject::closed)
       .def_prop_ro("error", &SessionObject::StuckError, nb::sig("def error(self) -> Exception | None"),
                    "The error that stuck to the session, and that runs repeat.")
+      .def_prop_ro("variants", &SessionObject::Variants, nb::sig("def variants(self) -> dict[str, str]"),
+                   "The programs that run as smaller variants, and the names of these.")
+      .def_prop_ro(
+          "why_smaller", &SessionObject::WhySmaller, nb::sig("def why_smaller(self) -> str"),
+          "Why some do: the limit or the memory that was free, and what was needed. \"\" if none does.")
       .def_prop_ro("plan", &SessionObject::plan)
       .def_prop_ro("runtime", &SessionObject::runtime);
   m.def("_end_runs", [] {
