@@ -111,14 +111,14 @@ const Broken kRules[] = {
        ProgramOf(s, 0).num_events = 1;
        StepOf(s, 3).records = 0;
      },
-     "names no event"},
+     "without events"},
     {"Waits",
      [](Sample& s) {
        ProgramOf(s, 0).num_events = 1;
        StepOf(s, 0).records = 0;
        StepOf(s, 3).waits = List<uint32_t>(s.arena, {0});
      },
-     "names no event"},
+     "without events"},
     {"Partition",
      [](Sample& s) {
        Partition first = s.data.programs[0].partitions[0], second = first;

@@ -39,7 +39,7 @@ TEST(MachineCode, LiesInASectionOfItsOwn) {
   damaged[section.offset + 1] ^= 1;
   plan = ReadPlan({damaged.data(), damaged.size()}, {}, arena);
   ASSERT_FALSE(plan.ok());
-  EXPECT_NE(std::string(plan.status().message()).find("machine code section"), std::string::npos);
+  EXPECT_NE(std::string(plan.status().message()).find("the hash of its machine code"), std::string::npos);
   damaged = bytes;
   section.bytes = 2;
   std::memcpy(damaged.data() + sizeof(FileHeader) + sizeof(SectionEntry), &section, sizeof(section));
@@ -200,7 +200,7 @@ const Broken kRules[] = {
        MatmulOf(s).bias.param = kNoParam;
        Edit(StepOf(s, 0).bindings, 2) = {kProductY, 0};
      },
-     "parameters 2 and 4 share memory"},
+     "share memory"},
     {"BiasByBatch", [](Sample& s) { MatmulOf(s).bias.batch_stride = 1; },
      "matrix 4 of its matmul, parameter 3, has impossible"},
     {"MoreScratchThanTheKernels", [](Sample& s) { MatmulOf(s).workspace_bytes += 1; },

@@ -212,7 +212,7 @@ const Broken kKernelRules[] = {
     {"MaskType", [](Sample& s) { PartOf(s, 6).mask = 3; }, "neither bool nor float"},
     {"ConvolutionWithoutWeight", [](Sample& s) { PartOf(s, 7).combine = Combine::kProduct; },
      "needs its weight"},
-    {"PoolWithChannels", [](Sample& s) { Edit(PartOf(s, 7).loops, 4) = 2; }, "a pool has one"},
+    {"PoolWithChannels", [](Sample& s) { Edit(PartOf(s, 7).loops, 4) = 2; }, "a pool with"},
     {"SaidToBeWritten",
      [](Sample& s) {
        PartOf(s, 3).operands =
@@ -350,13 +350,13 @@ const Broken kCombineRules[] = {
        Combining(s).body = List<TapeInst>(
            s.arena, {Load(0), Store(0, 1), Slot(TapeOp::kCombineMax, 2, 0), Slot(TapeOp::kCombineMin, 2, 0)});
      },
-     "touched otherwise as well"},
+     "touched otherwise"},
     {"LoadedAsWell",
      [](Sample& s) {
        Combining(s).body =
            List<TapeInst>(s.arena, {Load(0), Load(2), Store(0, 1), Slot(TapeOp::kCombineMax, 2, 0)});
      },
-     "touched otherwise as well"},
+     "touched otherwise"},
     {"InAReduction",
      [](Sample& s) {
        OperandOf(s, 2, 1).mode = Mode::kReadWrite;
@@ -479,6 +479,9 @@ const Broken kCollectiveRules[] = {
        p.partitions = ListOf(s.arena, parts);
      },
      "another partition"},
+    {"VariantOfItself", [](Sample& s) { ProgramOf(s, 1).variant_of = 1; }, "is out of order"},
+    {"VariantBeforeAProgram", [](Sample& s) { ProgramOf(s, 0).variant_of = 0; }, "is out of order"},
+    {"VariantOfNothing", [](Sample& s) { ProgramOf(s, 1).variant_of = 7; }, "is out of order"},
     {"Certificate", [](Sample& s) { Edit(ProgramOf(s, 1).certificates, 1) ^= 1; }, "order certificate"},
     {"CertificateCount", [](Sample& s) { ProgramOf(s, 1).certificates = {}; }, "0 order certificates"},
     {"OneDeviceTakesNoPart",
