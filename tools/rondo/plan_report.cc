@@ -10,6 +10,7 @@
 #include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
 #include "formats/plan/part_name.h"
+#include "formats/plan/plan_timeline.h"
 #include "formats/plan/region_note.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
