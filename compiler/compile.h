@@ -163,8 +163,8 @@ struct CompileOptions {
   // The fraction by which a device's arena may grow so that collectives run beside compute
   // (compiler/schedule/overlap.h).
   double overlap_budget = 0.1;
-  // Each program also gets a variant with this schedule, of which a session chooses by the memory that is free;
-  // a program keeps it only if its arena is smaller. kFastest: none.
+  // Each program also gets a variant with this schedule, of which a session chooses by the memory that is
+  // free; a program keeps it only if its arena is smaller. kFastest: none.
   Variant variant = Variant::kFastest;
   // The number of row chunks into which collectives between devices, and the row-wise work around them, are
   // cut (compiler/chunk_collectives.cc): 2 to 64; 1: not cut; 0: for each

@@ -191,8 +191,9 @@ struct Program {
   uint64_t arena_lower_bound = 0;  // largest sum of live bytes at any step
   uint64_t arena_bytes = 0;        // bytes of the arena that this program touches
   Span<const Loop> loops = {};     // ascending; no two share a step
-  // The program that this one is a variant of: it has the same ports and computes the same in a smaller arena,
-  // in more time. Variants come after all other programs; those of one program with descending arena_bytes.
+  // The program that this one is a variant of: it has the same ports and computes the same in a smaller
+  // arena, in more time. Variants come after all other programs; those of one program with descending
+  // arena_bytes.
   uint32_t variant_of = kNone;
 };
 

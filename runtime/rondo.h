@@ -180,8 +180,8 @@ RONDO_API rondo_error* rondo_plan_open_bytes(const void* bytes, size_t size,
                                              const rondo_plan_options* options, rondo_plan** plan);
 RONDO_API void rondo_plan_destroy(rondo_plan* plan);
 
-/* Programs are numbered from 0; variants, among which a session chooses (rondo_session_chosen_program), are not
- * counted and have the numbers after them. 0 for NULL. */
+/* Programs are numbered from 0; variants, among which a session chooses (rondo_session_chosen_program), are
+ * not counted and have the numbers after them. 0 for NULL. */
 RONDO_API uint32_t rondo_plan_program_count(const rondo_plan* plan);
 /* Lives as long as the plan; NULL when there is no such program or variant. */
 RONDO_API const char* rondo_plan_program_name(const rondo_plan* plan, uint32_t program);
@@ -372,8 +372,8 @@ typedef struct rondo_session_options {
    * memory of its tensors must stay as long as the process, rondo_runtime_ready returns an error, and
    * destroying the session frees nothing, so that its runtime cannot be destroyed. Replace the process. */
   uint64_t watchdog_nanoseconds;
-  /* The most bytes that the session's arena and state may take on each device; 0: what is free. A program with
-   * variants (rondo compile --variants) runs as the fastest that keeps to it, on all devices the same.
+  /* The most bytes that the session's arena and state may take on each device; 0: what is free. A program
+   * with variants (rondo compile --variants) runs as the fastest that keeps to it, on all devices the same.
    * RONDO_OUT_OF_MEMORY if none does. Weights, which sessions share, are not counted. Over several processes,
    * which must all give the same limit, free memory does not decide. */
   uint64_t memory_limit;
@@ -384,11 +384,11 @@ RONDO_API rondo_error* rondo_session_create_with(rondo_runtime* runtime, const r
                                                  const rondo_session_options* options,
                                                  rondo_session** session);
 
-/* The program that runs of `program` execute: itself, or the variant that the session chose. RONDO_NO_INDEX for
- * a variant that it did not choose, and where there is no such program. */
+/* The program that runs of `program` execute: itself, or the variant that the session chose. RONDO_NO_INDEX
+ * for a variant that it did not choose, and where there is no such program. */
 RONDO_API uint32_t rondo_session_chosen_program(const rondo_session* session, uint32_t program);
-/* Why some program runs as a smaller variant: the limit or the memory that was free, and what was needed. "" if
- * none does. Lives as long as the session. */
+/* Why some program runs as a smaller variant: the limit or the memory that was free, and what was needed. ""
+ * if none does. Lives as long as the session. */
 RONDO_API const char* rondo_session_why_smaller(const rondo_session* session);
 
 /* RONDO_FAILED_PRECONDITION, and nothing is destroyed, while another thread is inside a call or a run of

@@ -60,9 +60,9 @@ struct EmitReport {
 
 inline constexpr uint64_t kStateAlignment = 4096;  // of every state's offset and of the region's end
 
-// Consumes `programs`; those of one name must be adjacent, with devices from 0 on, and variants come last. `report` may be null.
-// Errors: a program that breaks the rules of LoweredProgram, naming the op (kInternal); devices that disagree
-// about an input or a collective (kInvalidArgument).
+// Consumes `programs`; those of one name must be adjacent, with devices from 0 on, and variants come last.
+// `report` may be null. Errors: a program that breaks the rules of LoweredProgram, naming the op (kInternal);
+// devices that disagree about an input or a collective (kInvalidArgument).
 Result<EmittedPlan> EmitPlan(std::vector<PlannedProgram> programs, const EmitOptions& options,
                              EmitReport* report);
 

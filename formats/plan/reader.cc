@@ -68,9 +68,10 @@ struct Container {
 };
 
 Status VersionError(const char* what, uint16_t major, uint16_t minor) {
-  return Status::Error(Code::kUnsupported,
-                       "%s has format %u.%u, this build of Rondo reads %u.x: compile again with its `rondo compile`",
-                       what, major, minor, kPlanMajor);
+  return Status::Error(
+      Code::kUnsupported,
+      "%s has format %u.%u, this build of Rondo reads %u.x: compile again with its `rondo compile`", what,
+      major, minor, kPlanMajor);
 }
 
 Status CheckSections(const Source& source, Container* out) {

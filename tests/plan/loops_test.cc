@@ -98,8 +98,7 @@ const Broken kRules[] = {
     {"TooLong", [](Sample& s) { LoopIn(s).trips = 1 << 19; }, "may take 1048576 steps"},
     {"Collective", [](Sample& s) { StepOf(s, 3).kind = StepKind::kCollectiveWait; },
      "in a loop of launches and copies"},
-    {"Custom", [](Sample& s) { StepOf(s, 3).kind = StepKind::kCustom; },
-     "in a loop of launches and copies"},
+    {"Custom", [](Sample& s) { StepOf(s, 3).kind = StepKind::kCustom; }, "in a loop of launches and copies"},
     {"Streams",
      [](Sample& s) {
        ProgramOf(s, 0).num_streams = 2;

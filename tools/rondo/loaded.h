@@ -42,7 +42,7 @@ struct LoadOptions {
   bool read_weights = false;  // read into memory, whatever the size
   bool map_weights = false;   // map, whatever the size
   double timeout = 0;         // seconds for making the session and for each run; 0: no limit
-  int64_t memory_limit = 0;  // bytes of a session's arena and state on each device; 0: what is free
+  int64_t memory_limit = 0;   // bytes of a session's arena and state on each device; 0: what is free
   double watchdog = 60;  // seconds without progress after which a run's devices count as hung; 0: no limit
   std::string flight;    // the file of the flight recorder; "": none
   std::string library_path;      // folders (a:b) in which vendor libraries are looked for first

@@ -121,15 +121,16 @@ struct GpuTable {
   double attention_wide_start = 5300;
   double attention_wide_key = 14;
   double attention_wide_feature = 0.147;
-  // A block whose warpgroups take turns: its start and end; each key of a warpgroup's stage, each feature of
-  // such a key and of its value; a mask; keys that the warpgroups share; two stages, whose copies are waited
-  // for (73 kernels of 4 to 185 us, within 12 %) [fit]
+  // A block whose warpgroups take turns: its start and end; a stage; each key of a warpgroup's stage, each
+  // feature of such a key and of its value; a mask; keys that the warpgroups share; two stages, whose copies
+  // are waited for (73 kernels of 4 to 185 us, within 12 %) [fit]
   double attention_pipelined_block = 5200;
-  double attention_pipelined_key = 4.1;
-  double attention_pipelined_feature = 0.115;
-  double attention_pipelined_mask = 7.4;
-  double attention_pipelined_shared = 1.21;
-  double attention_pipelined_two_stages = 1.05;
+  double attention_pipelined_stage = 250;
+  double attention_pipelined_key = 3.8;
+  double attention_pipelined_feature = 0.106;
+  double attention_pipelined_mask = 7;
+  double attention_pipelined_shared = 1.18;
+  double attention_pipelined_two_stages = 1.08;
   // Multiply-adds a cycle by mma.sync, both matmuls and the softmax between them, of one multiprocessor: 6.8
   // and 22.6 us [fit]
   double attention_mma = 240;

@@ -103,7 +103,7 @@ double PipelinedCycles(const PartContext& context, const QueryTiles& tiles, cons
   const bool masked = context.part.mask != kNoOperand, ahead = MaskLanes(context, tiles).has_value();
   double stage = gpu.attention_pipelined_key + features * gpu.attention_pipelined_feature +
                  (ahead ? gpu.attention_pipelined_mask : 0);
-  stage *= layout.own();
+  stage = gpu.attention_pipelined_stage + layout.own() * stage;
   if (layout.splits() > 1) stage *= gpu.attention_pipelined_shared;
   if (layout.stages == 2) stage *= gpu.attention_pipelined_two_stages;
   if (masked && !ahead) stage += MaskCycles(context, tiles, static_cast<double>(layout.rows()) * layout.keys);

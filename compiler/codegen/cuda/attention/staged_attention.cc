@@ -102,9 +102,9 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
-// Tiles of 64 queries, whose keys the warpgroups share, and of 128. As many keys as registers permit, of
-// three stages if those fit (two wait for their copies); fewer if those are enough. Operands read element by
-// element do not suit: that is too much work for few threads.
+// Tiles of 64 queries, whose keys the warpgroups share, and of 128. Many keys a stage save barriers, unless
+// the last stage is nearly empty or only two fit; registers limit them. Operands read element by element do
+// not suit: that is too much work for few threads.
 std::vector<KernelCandidate> PipelinedCandidates(const PartContext& context) {
   const std::optional<QueryTiles> tiles = QueryTilesOf(context);
   if (!tiles || std::min(tiles->key_lanes, tiles->value_lanes) < 2) return {};
@@ -117,7 +117,6 @@ std::vector<KernelCandidate> PipelinedCandidates(const PartContext& context) {
       if (HasTooManyQueries(staged->tiles)) break;
       const double cycles = PipelinedCycles(context, staged->tiles, staged->layout);
       candidates.push_back(CandidateOf(context, VariantId::kPipelined, *staged, cycles));
-      if (staged->layout.stages > 2 && tiles->keys > keys) break;
     }
   }
   return candidates;
