@@ -93,8 +93,11 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
   if (wide)
     return gpu.attention_wide_start + besides +
            busiest * keys * (gpu.attention_wide_key + features * gpu.attention_wide_feature);
-  return gpu.attention_narrow_start + besides + std::ceil(busiest / resident) * gpu.attention_narrow_block +
-         busiest * keys * (gpu.attention_narrow_key + features * gpu.attention_narrow_feature) * together;
+  const double key = gpu.attention_narrow_key + features * gpu.attention_narrow_feature;
+  const double longest = gpu.attention_narrow_block + keys / share * key;
+  const double all =
+      std::ceil(busiest / resident) * gpu.attention_narrow_block + busiest * keys * key * together;
+  return gpu.attention_narrow_start + besides + std::max(longest, all);
 }
 
 double PipelinedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout) {
