@@ -1,5 +1,4 @@
-// CacheEncoding: the rows of a cache that is stored in another form than the model computes and reads them
-// in.
+// CacheEncoding: how a cache is stored, if the model computes and reads it in another form.
 #pragma once
 
 #include <functional>
@@ -11,25 +10,28 @@
 
 namespace rondo::importer {
 
-// What a model does, place by place, to a cache before new rows are put behind it, and to both afterwards.
+// The elementwise operations of a model between a stored cache and the form in which the model appends new
+// rows to it.
 struct CacheEncoding {
-  int cache = -1;                // which input
+  int cache = -1;                // index of the input
   ir::NodeId all = ir::kNoNode;  // the cached positions and the new ones
-  PlaceByPlace before;           // of the cached positions alone
-  PlaceByPlace first;            // of all: up to numbers of at most 16 bits
-  PlaceByPlace second;           // and from those to what is kept
+  PlaceByPlace before;           // from the stored cache to the form in which rows are appended
+  PlaceByPlace first;            // applied to `all`, up to a type of at most 16 bits
+  PlaceByPlace second;           // from that type to the stored form
 };
 
-// Of `all`, `cached` positions with new rows behind them or written to them: what is done around it, where
-// rows may be written to the cache as they are kept, once. What a cache holds came out of runs, so it is what
-// `second` makes of numbers of at most 16 bits; and every such number is itself again when a run has read and
-// kept it once more. So it is of types wider than what is made and read, as converters to f16 leave them, and
-// of caches that are quantised as what becomes one is. nullopt if it is not so, or nothing is done around it.
+// Finds the encoding around `all`, which is `cached` with new rows appended or written to it. The result
+// allows a run to write its new rows to the cache in the stored form, once. This is correct because stored
+// values come from earlier runs: they are `second` of values of at most 16 bits, and each such value must
+// survive a further run, `second`, `before` and `first`, unchanged. That holds if the cache has a wider type
+// than the model computes in (as converters to f16 leave it), and if the model dequantises a quantised cache
+// and quantises it again in the same way. nullopt if it does not hold, or if there are no operations around
+// `all`.
 std::optional<CacheEncoding> FindCacheEncoding(ir::Graph* graph, const CachePorts& ports, ir::NodeId cached,
                                                ir::NodeId all);
 
-// Writes `rows`, the new ones, as they are kept, by `write`, which gives the whole cache with them in it, and
-// makes what others read of `kept.all` from that.
+// Encodes the new `rows` and passes them to `write`, which returns the whole cache with these rows. Readers
+// of `kept.all` get values that are computed from that cache.
 void WriteAsKept(ir::Builder& b, const CacheEncoding& kept, ir::NodeId rows,
                  const std::function<ir::NodeId(ir::NodeId rows)>& write);
 

@@ -11,45 +11,50 @@
 
 namespace rondo::importer {
 
-// A dimension that the number of cached positions does not change; of the cached positions; of those and the
-// run's own; of several times those and the run's own (a batch of masks in one row); of some more than those
-// (masks that exporters make one too long, and cut); of any other number that depends on them.
-enum class Extent : uint8_t { kFixed, kPast, kTotal, kTimesTotal, kBeyondTotal, kOther };
+// How the size of a dim depends on the number of cached positions.
+enum class Extent : uint8_t {
+  kFixed,        // not at all
+  kPast,         // it is that number
+  kTotal,        // that number plus the run's own positions
+  kTimesTotal,   // a multiple of kTotal: several rows of positions in one dim (a batch of masks in one row)
+  kBeyondTotal,  // kTotal plus a constant (masks that exporters make one too long, and cut)
+  kOther         // in another way
+};
 
-// Of a model imported with `past` cached positions, a size of the run, and `rows` of its own; there is room
-// for `length` of both. The graph and its sizes are borrowed; the graph may be changed, as long as nodes that
-// were there keep their ids: they are asked for as they were.
+// Analyses a model that was imported with `past` cached positions, a run-time size, and `rows` positions that
+// a run adds; there is room for `length` positions in all. Borrows the graph and its sizes. The graph may
+// change as long as existing nodes keep their ids: answers about a node describe it as it was before.
 class CacheLengthAnalysis {
  public:
   CacheLengthAnalysis(ir::Graph* graph, ir::Sizes* sizes, const CachePorts& ports, int64_t length,
                       const ir::Size& past, int64_t rows)
       : g_(graph), sizes_(sizes), model_(*graph), ports_(ports), length_(length), rows_(rows), past_(past) {}
 
-  // kUnsupported, with the node, if a dimension is not known as a size. Before anything else is asked.
+  // Must be called first. kUnsupported, with the node, if the size of a dim is unknown.
   Status ReadExtents();
 
   int64_t past() const { return length_ - rows_; }
   ir::Size total() const { return past_ + rows_; }
-  // A node as the model has it.
+  // The node before any change.
   const ir::Node& model(ir::NodeId id) const { return model_.node(id); }
   Extent extent(ir::NodeId id, int d) const {
     return extents_[static_cast<size_t>(id)][static_cast<size_t>(d)];
   }
   bool Grows(ir::NodeId id) const;
-  // Whether some element along positions is of a cache.
+  // Whether the node is a cache, or a growing value that is computed from one.
   bool IsOfCache(ir::NodeId id) const { return cached_[static_cast<size_t>(id)]; }
-  // Whether several rows of positions are one dim of it.
+  // Whether one of its dims joins several rows of positions.
   bool HasRowsInOne(ir::NodeId id) const;
 
-  // Which of the graph's inputs `id` is, if it is a cache; -1 if not.
+  // The index of the graph's input `id` if it is a cache; otherwise -1.
   int CacheAt(ir::NodeId id) const;
-  bool IsOfPositions(ir::NodeId id) const;  // an input with an element for each
+  bool IsOfPositions(ir::NodeId id) const;  // whether it is an input whose last dim is all positions
 
-  // Whether the input `id` masks caches: what is of it meets what is of a cache place by place, or tells
-  // attention how much to see, or where rows are written.
+  // Whether the input `id` masks caches: values computed from it meet values of a cache in an elementwise
+  // operation, are operands of an attention besides q, k and v, or are indices of a write to a cache.
   bool MasksCaches(ir::NodeId id) const;
 
-  // An error that says `why`, and what people can do; the same with the node it is about.
+  // Refuse: an error with the reason `why` and the remedies. Named: `status` with the name of the node.
   Status Refuse(const std::string& why) const;
   Status Named(const Status& status, ir::NodeId id) const;
 
@@ -64,8 +69,8 @@ class CacheLengthAnalysis {
  private:
   Extent ExtentOf(const ir::Size& size) const;
 
-  std::vector<std::vector<Extent>> extents_;  // by node, of each of its dims
-  std::vector<bool> cached_;                  // by node: some element along positions is of a cache
+  std::vector<std::vector<Extent>> extents_;  // by node and dim
+  std::vector<bool> cached_;                  // by node: the answer of IsOfCache
 };
 
 }  // namespace rondo::importer

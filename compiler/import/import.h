@@ -72,9 +72,10 @@ struct ImportOptions {
   // into them (GroupQueryAttention) give longer ones.
   std::set<std::string> growing;
   int64_t rows_of_run = 0;
-  // Inputs that are masks over all positions, of those and of this run, beside those whose last dimension is
-  // named for that number. Not empty: no other input is, whatever its name ("none": none). Empty: an input
-  // "attention_mask" of a length of its own is, and another mask of such a length where it masks caches.
+  // Names of inputs that are masks over all positions (the cached ones and the run's), in addition to masks
+  // whose last dimension has that number's name. If empty, the import also looks for masks whose last
+  // dimension has a name that only masks have: "attention_mask" is taken for a mask over positions, and any
+  // other one if it masks caches. If not empty, it does not look for any ("none": there are none).
   std::vector<std::string> position_masks;
   // A hint for messages about open dims, after "--shape NAME=VALUE". None: the hint for growing caches.
   std::optional<std::string> open_dims_hint;
@@ -165,13 +166,14 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
                                         const std::vector<std::pair<std::string, std::string>>& states,
                                         ImportReport* report, FixedCaches* caches);
 
-// The same for a bucket: `note` says of which symbolic dims (lengths) there is room for how much, where a run
-// gives 1 to so many; its family is the caller's. Inputs are given with 0 in their padding; lengths that some
-// result depends on are inputs `length of NAME`, i64 [], after the model's. Of the outputs the elements that
-// a run has are those of a program of its own sizes, to rounding. Fills in the rest of `note`, and makes it
-// the provenance of the first input. kUnsupported, with the node, where padding would change a result; that
-// no operator takes a length to be all that there is room for is known where `check_extents` was asked for in
-// one of a model's buckets: by importing it once more, with other room.
+// The same for a bucket, a graph with room for a range of lengths. `note` lists the lengths (symbolic dims)
+// and the room of each; a run gives each length a value from 1 to its room. The caller sets the note's
+// family. Inputs must have 0 in their padding. A length on which some result depends becomes an input `length
+// of NAME`, i64 [], after the model's inputs. Within a run's sizes, the outputs equal those of a program for
+// exactly these sizes, up to rounding. Fills in the rest of `note` and makes it the provenance of the first
+// input. kUnsupported, with the node, if padding would change a result. `check_extents`: imports the model
+// once more with different room, and refuses it if an operator uses the room in place of the length; one of a
+// model's buckets needs this check.
 Result<ir::Graph> ImportForBucket(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
                                   bool check_extents, BucketNote* note, ImportReport* report);
 

@@ -20,7 +20,7 @@
 
 namespace rondo::importer {
 
-// The values that names stand for. Subgraphs see the names of the scopes around them.
+// The values of names. A subgraph also sees the names of the scopes around it.
 struct Scope {
   Scope* parent = nullptr;
   std::unordered_map<std::string, Value> values;
@@ -42,10 +42,10 @@ class Importer : public Host {
   Importer(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options, ImportReport* report,
            ir::Graph* graph);
 
-  // Sizes of `options` that are not known are followed in `sizes`, of the graph. `name_sizes`, once the
-  // model's inputs are there, says which nodes they are (ir::Sizes::SetNode).
+  // Follows the sizes in `options` that are not known. `sizes` belongs to the graph. Once the model's inputs
+  // exist, `name_sizes` sets the nodes that give these sizes (ir::Sizes::SetNode).
   void Follow(ir::Sizes* sizes, std::function<void(ir::Builder*)> name_sizes);
-  // Gives names to sizes that data decide.
+  // Makes the import name the sizes that data decide.
   void NameSizesWith(SizesOfData* names) { names_ = names; }
   Status Run();
   // Whether data decide any size.
@@ -91,8 +91,9 @@ class Importer : public Host {
   Result<Statements> Bind(const onnx::NodeProto& node, const Frame& frame, bool needed);
   Status CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
                       const Frame& frame, const Statements& bindings);
-  // importer_assertions.cc: whether an annotation asserts what the node gives; and asserts it for output
-  // `output`, whose `value` becomes the asserted one. `computes`: a kernel computes something of the node.
+  // In importer_assertions.cc. IsAsserted: whether an annotation asserts the node's outputs. Assert: asserts
+  // output `output` and replaces `value` by the asserted value. `computes`: a kernel computes some of the
+  // node.
   bool IsAsserted(const onnx::NodeProto& node, const Frame& frame) const;
   Status Assert(const onnx::NodeProto& node, int output, const Frame& frame, const Statements& bindings,
                 bool computes, Value* value);
@@ -119,19 +120,19 @@ class Importer : public Host {
   ControlEdges control_;
   Allowance allowance_;
   std::map<std::string, const onnx::FunctionProto*> functions_;
-  // Whether a function's body holds a custom op with side effects, as far as asked.
+  // Whether a function's body contains a custom op with side effects, for the functions asked about so far.
   mutable std::unordered_map<const onnx::FunctionProto*, bool> effects_;
-  // Of the node being imported, for subgraphs.
+  // The context of the node being imported, for its subgraphs.
   Scope* scope_ = nullptr;
   const Frame* frame_ = nullptr;
   const onnx::NodeProto* node_ = nullptr;
   const Statements* bindings_ = nullptr;
-  std::map<std::string, int64_t> asserted_;  // values, by name: their number in the report
+  std::map<std::string, int64_t> asserted_;  // by the value's name: the number of its assertion in the report
   int bound_nodes_ = 0;                      // the number of the last node that something binds
   std::vector<std::string> must_know_;
-  std::string loop_;  // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""
+  std::string loop_;  // the outermost Loop, Scan or SequenceMap around the current node, or ""
   std::function<void(ir::Builder*)> name_sizes_;
-  SizesOfData* names_ = nullptr;  // of sizes that data decide; null: they have none
+  SizesOfData* names_ = nullptr;  // names of the sizes that data decide; null: they get none
   bool data_decide_ = false;
 };
 

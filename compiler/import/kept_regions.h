@@ -1,5 +1,5 @@
-// KeepRegions: turns annotations that nodes run as one (`region: NAME`, `keep: together`) into places of the
-// IR (compiler/ir/region.h), and into control edges that allow each place to run as a unit.
+// KeepRegions: turns annotations of nodes that run as a unit (`region: NAME`, `keep: together`) into places
+// of the IR (compiler/ir/region.h), and adds control edges that allow each place to run as a unit.
 #pragma once
 
 #include "compiler/ir/graph.h"
@@ -7,12 +7,13 @@
 
 namespace rondo::importer {
 
-// Nodes annotated alike that exchange values are one place, as is all that a call in the region holds; so
-// are, in each region, those to be kept together. Places are numbered by region, in the annotation `region`.
-// What a place waits for runs before all of it, what waits for it after all of it: weak edges, which keep
-// nothing alive. kInvalidArgument, with the whole cycle, if something must run amid a place: it reads what
-// one of its nodes makes, and another reads what it makes; and where nodes of several regions are to be kept
-// together.
+// Nodes with the same annotation that exchange values form one place. All nodes of a call in a region form
+// one place, too. Inside each region, nodes that are to be kept together and exchange values form a place.
+// Each place has a number within its region, in the annotation `region`. Everything that a place waits for
+// runs before all of its nodes, and everything that waits for the place runs after all of them. Weak control
+// edges ensure this; they keep no node alive. kInvalidArgument, with the whole cycle, if a node must run
+// between the nodes of a place: it reads a result of one, and another reads its result. kInvalidArgument also
+// if nodes of different regions are to be kept together.
 Status KeepRegions(ir::Graph* graph);
 
 }  // namespace rondo::importer

@@ -15,14 +15,15 @@ struct OutputSizes {
   std::vector<ir::Dims> of;
 };
 
-// What people can do about a dimension that cannot be padded, by the option that names its size
+// Advice to the user about a dimension that cannot be padded. `cause` is the option that names its size
 // (ir::Sizes::cause).
 const char* RemedyFor(const std::string& cause);
 
-// `graph` was imported with `sizes` followed, whose names have nodes. Its inputs must be 0 in their padding.
-// Afterwards a node's results within the run's sizes depend on no padding: where padding would change them
-// (sums, maxima, matmuls over a padded dimension, attention), it is replaced by values that change nothing.
-// Padding of results holds anything. kUnsupported, with the node, where that cannot be done.
+// `graph` must have been imported with `sizes` followed, and the names in `sizes` must have nodes. Inputs
+// must have 0 in their padding. Afterwards no result within the run's sizes depends on padding: operands of
+// nodes whose result would depend on it (sums, maxima, matmuls and attention over a padded dim) get neutral
+// values there. The padding of results may hold anything. kUnsupported, with the node, if masking is
+// impossible.
 Result<OutputSizes> MaskPadding(ir::Graph* graph, ir::Sizes* sizes);
 
 }  // namespace rondo::importer

@@ -6,7 +6,7 @@
 
 namespace rondo::importer {
 
-// What a reduction of this kind over no elements is.
+// The result of a reduction of this kind over no elements.
 double NeutralNumber(ir::ReduceKind kind, DType dtype);
 
 }  // namespace rondo::importer

@@ -1,4 +1,4 @@
-// Bounds of the numbers in a tensor, as far as the graph shows them.
+// Bounds of the numbers in a tensor, as far as they follow from the graph.
 #pragma once
 
 #include <limits>
@@ -7,7 +7,7 @@
 
 namespace rondo::importer {
 
-// Every element that is not NaN lies between the two.
+// Every element that is not NaN lies from `least` to `most`.
 struct NumberRange {
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
 };

@@ -1,4 +1,4 @@
-// OpenDims: the dims of the inputs that a model leaves open, for the error that asks for their values.
+// OpenDims: the dims of inputs that a model leaves open, for the error that asks for their values.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace rondo::importer {
 class OpenDims {
  public:
   bool empty() const { return texts_.empty(); }
-  // A symbol, where it stands; only the first place of one counts.
+  // Adds a symbol and its place. Only the first place of a symbol counts.
   void AddSymbol(const std::string& symbol, const std::string& input, int axis);
-  // A dimension without a name.
+  // Adds a dimension without a name.
   void AddAxis(const std::string& input, int axis);
-  // An input of which not even the rank is known.
+  // Adds an input whose rank is unknown.
   void AddInput(const std::string& input);
-  // An input that has dimensions without a name, with 1 for what is open.
+  // Adds an input with unnamed dimensions; `dims` has 1 for each open one.
   void AddShape(const std::string& input, const std::vector<int64_t>& dims);
 
   // "\"batch\" (input \"x\", axis 0), axis 2 of input \"y\"".

@@ -1,15 +1,15 @@
-// Weights of less than 8 bits with a DequantizeLinear, in the form that kernels read.
+// Weights of at most 8 bits behind a DequantizeLinear or a Cast, in the form that kernels read.
 #pragma once
 
 #include "compiler/import/op_context.h"
 
 namespace rondo::importer {
 
-// What a DequantizeLinear of a weight gives, as a packed constant (compiler/ir/packed.h). kNoNode where it is
-// no such weight, or does not fit that form: a matrix of constants, with scales for blocks along one axis,
-// for each index of one axis, or one for all.
+// The result of a DequantizeLinear as a packed constant (compiler/ir/packed.h). kNoNode if its input is not
+// such a weight or does not fit that form: a constant matrix with one scale in all, one per index of an axis,
+// or one per block along an axis.
 Result<NodeId> DequantisedWeight(OpContext& c);
-// The same of a Cast of a weight of FP8 or FP4 to `to`: its numbers, each times 1.
+// The same for a Cast of an FP8 or FP4 weight to `to`, with the scale 1.
 Result<NodeId> CastWeight(OpContext& c, DType to);
 
 }  // namespace rondo::importer

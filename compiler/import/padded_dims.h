@@ -17,33 +17,33 @@ namespace rondo::importer {
 
 struct PaddedAxis {
   int64_t extent = 1;
-  ir::Size size = 1;           // known: all positions are a run's
-  std::optional<double> fill;  // what elements past the size hold, if that is one number
+  ir::Size size = 1;           // known: all positions belong to the run
+  std::optional<double> fill;  // the value of all elements past the size, if it is one number
 
   bool padded() const { return !size.known(); }
 };
 
 struct PaddedDim {
-  std::vector<PaddedAxis> axes;  // none: all positions are a run's; else neighbours are not both so
-  bool repeated = false;         // one position, as often as a reader wants
+  std::vector<PaddedAxis> axes;  // none: no padding; adjacent axes are never both unpadded
+  bool repeated = false;         // one position, which is broadcast
   bool part = false;             // made by a view that shows a part of an axis
 
   bool padded() const { return !axes.empty(); }
 };
 using PaddedDims = std::vector<PaddedDim>;
 
-// Nothing is padding.
+// The dims of `shape`, without padding.
 PaddedDims Unpadded(const Shape& shape);
 bool AnyPadded(const PaddedDims& dims);
 // Whether the same positions are padding.
 bool SamePadding(const PaddedDim& a, const PaddedDim& b);
 
-// Merges full axes into the padded axis around them: an axis of s real positions among n with two elements
-// each is one of 2 s among 2 n.
+// Merges unpadded axes into the padded axis around them: an axis with s of n positions in the run, and an
+// unpadded axis of two elements in it, become one axis with 2 s of 2 n.
 PaddedDim Joined(const PaddedDim& dim);
 
-// The dims of `view` over a tensor of `shape` whose dims are `base`. None if the view mixes padding and
-// other elements in another way than axes can say; `why` then ends a sentence about the view.
+// The dims of `view` over a tensor of `shape` with dims `base`. nullopt if the view mixes padding and other
+// elements in a way that axes cannot express; `why` then completes a sentence about the view.
 std::optional<PaddedDims> Shown(const PaddedDims& base, const Shape& shape, const ir::View& view,
                                 std::string* why);
 

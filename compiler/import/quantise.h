@@ -1,4 +1,4 @@
-// Linear quantisation, shared by the operators that quantise.
+// Linear quantisation, shared by several operators.
 #pragma once
 
 #include "compiler/ir/builder.h"
@@ -13,7 +13,7 @@ void IntegerRange(DType dtype, double* low, double* high, int bits = 0);
 ir::NodeId Quantise(ir::Builder& b, ir::NodeId x, ir::NodeId scale, ir::NodeId zero, DType dtype,
                     int bits = 0);
 
-// x (f32, with elements) in u8 over the range of its values with 0 in it: (numbers - zero) * scale.
+// x (f32, not empty) quantised to u8 over the range of its values and 0: x is about (numbers - zero) * scale.
 struct DynamicallyQuantised {
   ir::NodeId numbers = ir::kNoNode, scale = ir::kNoNode, zero = ir::kNoNode;  // u8, f32 [], u8 []
 };

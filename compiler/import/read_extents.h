@@ -1,4 +1,4 @@
-// Records the lengths that an import has read as numbers.
+// Finds operators that took the room for a length as its value.
 #pragma once
 
 #include "compiler/ir/graph.h"
@@ -6,10 +6,9 @@
 
 namespace rondo::importer {
 
-// `a` and `b` are one model imported with room for different lengths, which are sizes that a run decides.
-// They are made alike, node by node, and every number in them is the same: a number that differs comes of a
-// length that is taken to be as long as there is room for. kUnsupported then, with its node.
-// `remedy` ends the sentence.
+// `a` and `b` are imports of one model with different room for its lengths, which are run-time sizes. Both
+// must have the same nodes with the same numbers: if a number differs, some operator took the room for the
+// length. Then kUnsupported, with the node. `remedy` ends the message.
 Status CheckNoExtentIsRead(const ir::Graph& a, const ir::Graph& b, const char* remedy);
 
 }  // namespace rondo::importer

@@ -1,6 +1,6 @@
 // The table of operators: one row for each (domain, op, range of opsets), with its handler.
 //
-// To add an operator: write a handler in the file of its kind (ops_*.cc), add a row to that file's table.
+// To add an operator, write a handler in the file of its kind (ops_*.cc) and add a row to that file's table.
 #pragma once
 
 #include <string>
@@ -17,23 +17,23 @@ inline constexpr int kLatest = 1 << 30;
 
 struct OpRow {
   const char* op;
-  int least_inputs;  // this many leading inputs are present (not left out) when the handler runs
+  int least_inputs;  // this many leading inputs must be present
   Handler handler;
   int since = 1;
-  int until = kLatest;           // the last opset version it is valid for
+  int until = kLatest;           // the last opset version with this form
   const char* domain = "";       // "" is ai.onnx
-  bool takes_sequences = false;  // the leading inputs may be sequences of tensors
-  bool takes_narrow = false;     // inputs may be weights of less than 8 bits (Value::bits)
+  bool takes_sequences = false;  // leading inputs may be sequences of tensors
+  bool takes_narrow = false;     // inputs may have types of few bits (Value::bits)
 };
 
-// The row for an operator at an opset version; null when there is none. "ai.onnx" is "".
+// The row for an operator at an opset version; null if there is none. "ai.onnx" is "".
 const OpRow* FindOp(const std::string& domain, const std::string& op, int64_t opset);
-// Whether any version of it is known.
+// Whether any version of the operator is known.
 bool KnowsOp(const std::string& domain, const std::string& op);
 std::vector<const OpRow*> AllOps();
 
-// The parts of the table, one a file.
-Span<const OpRow> OlderForms();  // go before the other rows
+// The parts of the table, one per file.
+Span<const OpRow> OlderForms();  // precede the other rows
 Span<const OpRow> PointwiseOps();
 Span<const OpRow> ActivationOps();
 Span<const OpRow> ReduceOps();

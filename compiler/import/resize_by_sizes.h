@@ -1,4 +1,4 @@
-// Resize along an axis whose size only a run knows.
+// Resize along an axis whose size is known only at run time.
 #pragma once
 
 #include <optional>

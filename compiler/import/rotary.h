@@ -1,17 +1,17 @@
-// Rotary embedding, shared by the operators that apply it.
+// Rotary embedding, shared by several operators.
 #pragma once
 
 #include "compiler/import/op_context.h"
 
 namespace rondo::importer {
 
-// Rotates the first 2 * half features of x [b, h, s, d] (all when that is d) by cosine and sine
-// [b or 1, s, half]. Errors: shapes that do not fit.
+// Rotates the first 2 * half features of x [b, h, s, d] by cosine and sine [b or 1, s, half]. Errors: shapes
+// that do not fit.
 Result<NodeId> RotateHeads(OpContext& c, NodeId x, NodeId cosine, NodeId sine, bool interleaved);
 
-// Cosines and sines (inputs of shape [positions, half]) at `position` [b or 1, s]: each [b or 1, s, half].
-// Of an input that is one of two tables, which a condition chooses, rows are read of both: the chosen table
-// is not copied. Errors: another rank, or no positions to choose from.
+// The cosines and sines (inputs of shape [positions, half]) at `position` [b or 1, s]: each [b or 1, s,
+// half]. If a condition chooses between two tables, it chooses between rows of both instead, so that no table
+// is copied. Errors: another rank, or empty tables.
 struct Angles {
   NodeId cosine = kNoNode, sine = kNoNode;
 };

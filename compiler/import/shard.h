@@ -1,4 +1,4 @@
-// Which slice of a weight a device holds, if a model for all devices says so.
+// The slice of a weight that a device holds, if a model for all devices defines slices.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@ class TensorProto;
 
 namespace rondo::importer {
 
-// `whole` itself, or the share of device options.rank of it when an attribute asks for one: an entry of the
-// tensor's own metadata_props with the key "rondo.shard", or of the graph's or the model's with the key
-// "rondo.shard.NAME". Its value is AXIS or AXIS:LENGTH,LENGTH,...: the weight is cut into equal slices along
-// that axis (negative ones count from the end), or each of the segments of these lengths is (a fused query,
-// key and value weight has three), and device r gets slice r of each. The first axis is shared with `whole`,
-// others are copied; synthetic weights become bytes.
+// `whole`, or the slice for device options.rank if an attribute asks for slices. The attribute is an entry
+// "rondo.shard" in the tensor's own metadata_props, or an entry "rondo.shard.NAME" in those of the graph or
+// the model. Its value is AXIS or AXIS:LENGTH,LENGTH,.... The weight is cut into equal slices along that axis
+// (a negative one counts from the end). With lengths, each of the segments of these lengths is cut (a fused
+// weight of queries, keys and values has three), and device r gets slice r of each. A slice along the first
+// axis shares memory with `whole`, others are copied; synthetic weights become bytes.
 Result<std::shared_ptr<ir::ConstantData>> ShareOf(const onnx::ModelProto& model,
                                                   const onnx::TensorProto& tensor,
                                                   std::shared_ptr<ir::ConstantData> whole,

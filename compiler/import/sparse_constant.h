@@ -6,7 +6,7 @@
 
 namespace rondo::importer {
 
-// `tensor`, dense. kCorrupt where its numbers and places do not fit together, with both.
+// `tensor` as a dense constant. kCorrupt, with both, if its numbers and indices do not fit together.
 Result<ir::NodeId> SparseConstant(ir::Builder& b, Host& host, const onnx::SparseTensorProto& tensor);
 
 }  // namespace rondo::importer

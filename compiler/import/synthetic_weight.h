@@ -1,4 +1,4 @@
-// The magnitude of the numbers of a synthetic weight (core/synthetic.h).
+// The magnitude of synthetic weights (core/synthetic.h).
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-// A spread that keeps activations near 1: rows of a matmul sum over `fan` products.
+// Keeps activations near 1: each element of a matmul's result is a sum of `fan` products.
 inline float SyntheticScale(const Shape& shape) {
   if (shape.rank < 2) return 0.5f;
   const int64_t fan = shape.rank == 2 ? shape[0] : shape.elements() / std::max<int64_t>(1, shape[0]);

@@ -1,4 +1,4 @@
-// The window attributes that convolutions and pools share.
+// Window attributes, shared by convolutions and pools.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace rondo::importer {
 
-// One entry a spatial axis each.
+// One entry per spatial axis.
 struct WindowAttrs {
   std::vector<int64_t> kernel, strides, dilations, pads_begin, pads_end;
   std::vector<int64_t> output;  // extents of the result
@@ -19,11 +19,11 @@ struct WindowAttrs {
   }
 };
 
-// Reads strides, dilations, pads and auto_pad for input 0 of shape [n, c, spatial...] and a kernel of these
-// extents; works out the result's extents. Errors: values out of range, a result without elements.
+// Reads strides, dilations, pads and auto_pad for input 0 of shape [n, c, spatial...] and a kernel with these
+// extents, and computes the extents of the result. Errors: values out of range, an empty result.
 Result<WindowAttrs> ReadWindow(OpContext& c, const std::vector<int64_t>& kernel, bool ceil_mode);
 
-// Attribute `name` with one entry a spatial axis, or all `otherwise`.
+// Attribute `name` with one entry per spatial axis; all `otherwise` if it is absent.
 Result<std::vector<int64_t>> SpatialInts(const OpContext& c, const char* name, int spatial, int64_t otherwise,
                                          int line = __builtin_LINE());
 
