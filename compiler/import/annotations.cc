@@ -43,7 +43,7 @@ int Compare(const Statement& a, const Statement& b) {
 
 // Of the options' annotations, the one that wins over all others or agrees with them.
 Result<Statement> Choose(const NamedNode& node, const std::string& key, const std::vector<Statement>& all) {
-  const auto yields = [](const Statement& a, const Statement& b) {  // a yields to b
+  const auto yields = [](const Statement& a, const Statement& b) {  // whether b takes precedence over a
     const int order = Compare(b, a);
     return order < 0 || (order == 0 && a.value == b.value);
   };
@@ -194,8 +194,9 @@ std::map<std::string, std::string> OrdersOf(const NamedNode& node, const std::ve
 
 namespace {
 
-// Each region that holds a node, with the origin of the annotation there: nodes of one place agree in all of
-// it. An annotated call or loop is a place of its own, and so are the nodes that one pattern marks.
+// The places of a node, one per region that holds it. A place is named by the origin of the annotation, so
+// that all nodes of one place agree. An annotated call or loop is a place of its own, and so are the nodes
+// that one pattern marks.
 std::string PlacesOf(const Statement& region) {
   std::vector<std::string> places;
   for (const Statement& one : region.nest) {

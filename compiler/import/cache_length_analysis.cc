@@ -86,7 +86,7 @@ bool CacheLengthAnalysis::MasksCaches(NodeId id) const {
     if (any && meets) return true;
     const bool moves =
         n.op == Op::kPointwise || n.op == Op::kView || n.op == Op::kIndexedRead || n.op == Op::kConcat;
-    // Position numbers count too: their sum says where rows go.
+    // Integers computed from the mask count too: their sum says where rows are written.
     of[static_cast<size_t>(at)] =
         any && (Grows(at) ? moves : !IsFloat(n.dtype) && (moves || n.op == Op::kReduce));
   }

@@ -15,7 +15,7 @@ using ir::Graph;
 using ir::Node;
 using ir::Op;
 
-constexpr int64_t kMostPairs = 1 << 20;  // of kernels of one node and of another
+constexpr int64_t kMostPairs = 1 << 20;  // limit on edges between kernels
 
 template <typename Visit>
 void ForEachInner(const onnx::NodeProto& node, const Visit& visit) {
@@ -159,7 +159,7 @@ Status ControlEdges::TooMany() {
                        static_cast<long long>(kMostPairs));
 }
 
-// The units in an order that puts each behind those before it; an error if units wait for each other.
+// Sorts the units so that each follows those that must run before it. An error if units wait for each other.
 Result<std::vector<ControlEdges::Units::value_type*>> ControlEdges::InOrder() {
   std::map<Units::value_type*, std::vector<Units::value_type*>> later;
   std::map<Units::value_type*, size_t> waiting;
@@ -175,7 +175,7 @@ Result<std::vector<ControlEdges::Units::value_type*>> ControlEdges::InOrder() {
     }
   }
   if (order.size() == units_.size()) return order;
-  // A unit that still waits, waits for another such unit.
+  // There is a cycle: each unit that still waits is waiting for another such unit.
   Units::value_type* at =
       &*std::find_if(units_.begin(), units_.end(), [&](auto& u) { return waiting[&u] > 0; });
   std::vector<Units::value_type*> way;
@@ -200,7 +200,8 @@ Status ControlEdges::Contradiction(const std::string& cycle) {
   return Status::Error(Code::kInvalidArgument, "no order does all that is asked for: %s", cycle.c_str());
 }
 
-// Finds the nodes that run for the unit, and the nodes to wait for in its place.
+// Finds the IR nodes that run for the unit. Others wait for these or, if the unit runs none, for the
+// producers of its outputs and for everything that it waits for.
 void ControlEdges::Settle(const Graph& graph, Unit* unit) const {
   for (const auto& [first, end] : unit->nodes) {
     for (NodeId id = first; id < end; ++id) {

@@ -183,7 +183,7 @@ Status DataSizedSlice(OpContext& c, int axis, int64_t step) {
   };
   const NodeId first = forward ? end(1, 0, n) : end(1, -1, n - 1);
   const NodeId behind = forward ? end(2, 0, n) : end(2, -1, n - 1);
-  // Places are the elements in the order in which they are taken.
+  // Places number the elements in the order in which they are taken.
   const NodeId places = b.Iota({n}, 0);
   const NodeId element = forward ? places : b.Sub(b.Scalar(DType::kI64, static_cast<double>(n - 1)), places);
   const NodeId from = forward ? b.Sub(element, first) : b.Sub(first, element);

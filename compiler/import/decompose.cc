@@ -261,7 +261,7 @@ NodeId CumulativeSum(Builder& b, NodeId x, int axis, bool exclusive) {
     int64_t block = kDirect;
     int64_t blocks = (n + block - 1) / block;
     NodeId padded = b.PadConstant(rows, b.Scalar(b.dtype(x), 0), {0, 0}, {0, blocks * block - n});
-    // A running sum does not depend on later places, so it may cover all of the extent.
+    // A running sum does not depend on later places, so it may run over the whole extent instead of the size.
     padded = b.Reshape(b.WithSizes(padded, {outer, blocks * block}), {outer, blocks, block});
     NodeId inside = DirectCumulativeSum(b, padded, exclusive);
     NodeId totals = b.Reduce(ReduceKind::kSum, padded, {2}, false);

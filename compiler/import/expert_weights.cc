@@ -39,7 +39,7 @@ int64_t BitsOf(const OpContext& c, const ExpertLayer& layer) {
   return c.Int((std::string(layer.name) + "_expert_weight_bits").c_str(), c.Int("expert_weight_bits", 4));
 }
 
-// Whether the tensor of input `i` has the type: a narrow one, or u8 for FP4 without codes.
+// Whether input `i` has the type: a narrow type, or u8 for FP4 that is given as bytes.
 bool IsOf(const OpContext& c, int i, PackedType type, bool power) {
   const NarrowCodes* narrow = c.InValue(i).narrow.get();
   if (narrow == nullptr) return type == PackedType::kE2M1 && c.dtype(i) == DType::kU8;

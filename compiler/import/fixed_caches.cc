@@ -338,7 +338,8 @@ class Fixer : CacheLengthAnalysis {
     return Refuse("it shows several rows of the cached positions as one, and not all of them in order");
   }
 
-  // Fixes a read from such a dim: its index counts rows of the real length.
+  // Fixes a read from such a dim. Its index counts rows of the real length; the plan's rows are `length`
+  // long.
   Status FixRowsInOne(NodeId id) {
     const Node& n = g_->node(id);
     const NodeId data = n.inputs[0], was = model(id).inputs[0];

@@ -47,7 +47,7 @@ void AddReads(const onnx::NodeProto& node, std::unordered_set<std::string>* name
   }
 }
 
-// Whether an annotation places the node by its own name.
+// Whether an annotation that names the node itself says where it runs (`stream`, `graph`, `fuse`).
 bool IsPlaced(const Statements& bindings) {
   return std::any_of(bindings.begin(), bindings.end(), [](const auto& entry) {
     const Statement& said = entry.second;
@@ -357,7 +357,7 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
   for (int i = 0; i < nodes.size(); ++i) {
     const onnx::NodeProto& node = nodes.Get(i);
     if (frame.depth == 0) allowance_.Begin(node);
-    // Each piece of the node needs the full name again.
+    // Every IR node that the node becomes carries its full name.
     allowance_.Take(static_cast<int64_t>(frame.prefix.size() + NodeName(node).size()));
     RONDO_RETURN_IF_ERROR(allowance_.Check());
     control_.Exists(node, frame.prefix);
@@ -372,7 +372,7 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
     if (status.ok()) NoteOrder(node, first, *scope, frame);
     if (!status.ok()) {
       std::string name = frame.prefix + NodeName(node);
-      // An inner node has already given its name.
+      // The status already names an inner node.
       if (status.source_node()[0] != '\0') return status;
       return status.At("%.100s \"%.300s\"", node.op_type().c_str(), name.c_str())
           .FromNode(node.op_type() + " \"" + name + "\"");
@@ -478,7 +478,7 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   bindings_ = outer_bindings;
   RONDO_RETURN_IF_ERROR(status);
   if (names_ != nullptr) RONDO_RETURN_IF_ERROR(HasRoom(first));
-  // What only shows its input, or hands it on, copies it where somebody says where that runs.
+  // A node that runs no kernel (a view or an identity) becomes a copy if IsPlaced.
   const bool computes = RunsFrom(builder_.graph(), first), copies = IsPlaced(bindings) && !computes;
 
   for (int i = 0; i < node.output_size(); ++i) {
@@ -567,7 +567,7 @@ SizesOfData* Importer::NameSizes() {
   return loop_.empty() ? names_ : nullptr;
 }
 
-// Whether the nodes from `first` on have room for the sizes that data can decide.
+// An error if a size that data decide can exceed its room in one of the nodes from `first` on.
 Status Importer::HasRoom(NodeId first) {
   for (NodeId id = first; id < builder_.graph().size(); ++id) {
     for (const ir::Size& size : builder_.SizesOf(id)) {

@@ -1,5 +1,5 @@
-// Assertions by value (`--annotate NODE:assert=finite`): each output of floats becomes an IR node that checks
-// it, and which all who read the output read (ir::IsAssertion).
+// Assertions by value (`--annotate NODE:assert=finite`): each float output of the node gets an IR node that
+// checks it, and all readers of the output read that IR node (ir::IsAssertion).
 #include <algorithm>
 
 #include "compiler/import/importer.h"
@@ -30,7 +30,7 @@ Status Importer::Assert(const onnx::NodeProto& node, int output, const Frame& fr
     Remark(found->second.by + " is not asserted of output \"" + name + "\" of " + source + ": " + why);
     return Status::Ok();
   }
-  // A pattern leaves out what only shows another node's values.
+  // A pattern does not assert nodes that compute nothing: they only show the values of other nodes.
   if (!IsFloat(builder_.dtype(value->node)) || value->bits != 0 || (!computes && !named)) return Status::Ok();
   if (asserted_.empty()) report_->asserted.clear();
   const auto [entry, added] = asserted_.try_emplace(name, static_cast<int64_t>(asserted_.size()));

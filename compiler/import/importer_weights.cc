@@ -83,7 +83,7 @@ Result<Value> Importer::LoadInitializer(const onnx::TensorProto& tensor) {
   return Value{id, false, {}};
 }
 
-// Numbers of few bits stay packed in the plan; every reader sees 8-bit numbers.
+// Weights of narrow types stay packed in the plan; readers see their numbers as 8 bits or f32.
 Result<Value> Importer::LoadNarrow(const onnx::TensorProto& tensor) {
   if (options_.devices > 1) {
     return Status::Error(Code::kUnsupported, "weight \"%.200s\" of type %s cannot be cut for several devices",
@@ -92,7 +92,7 @@ Result<Value> Importer::LoadNarrow(const onnx::TensorProto& tensor) {
   RONDO_ASSIGN_OR_RETURN(PackedTensor packed, PackedBytesOf(tensor));
   RONDO_ASSIGN_OR_RETURN(onnx::TensorValue value, LoadTensor(packed.bytes));
   const std::shared_ptr<ir::ConstantData> data = DataOf(value, tensor.name());
-  if (!value.missing) {  // the message is gone when this returns
+  if (!value.missing) {  // copies the bytes, which may belong to `packed`
     const auto owned = std::make_shared<std::vector<uint8_t>>(value.bytes.begin(), value.bytes.end());
     data->bytes = *owned;
     data->keep = owned;

@@ -95,7 +95,8 @@ class PaddingMasker {
 
   // ------------------------------------------------------------------------------------- masks
 
-  // By element of `x` along dim `d`: whether it is real. A bool tensor with extent 1 along the other dims.
+  // For each element of `x` along dim `d`: whether it belongs to the run. A bool tensor with extent 1 along
+  // the other dims.
   NodeId Holds(NodeId x, int d) {
     const PaddedDim dim = dims_of(x)[static_cast<size_t>(d)];
     Shape line, axes;
@@ -200,7 +201,7 @@ class PaddingMasker {
     return Status::Ok();
   }
 
-  // Joins dims `first` to `end` of operands with equal sizes.
+  // Joins dims `first` to `end` of operands that must have equal sizes there.
   Status Join(const std::vector<NodeId>& operands, int first, int end, PaddedDims* dims) {
     for (int d = first; d < end; ++d) {
       const auto at = static_cast<size_t>(d);
@@ -258,8 +259,8 @@ class PaddingMasker {
       if (!value.ok()) return std::nullopt;
       return scalar::Load<double>(n.dtype, (*value)->bytes.data(), 0);
     }
-    // A softmax subtracts a row's maximum and divides by its sum, so the padding is known whatever these are.
-    // They are NaN only if the whole row is.
+    // A softmax subtracts a row's maximum and divides by its sum. Whatever these are, the padding is known;
+    // they are NaN only if the whole row is.
     const TapeOp op = n.As<ir::PointwiseAttrs>().op;
     if (op == TapeOp::kSub && fills[0] == kLeast && IsOfLine(n.inputs[1], n.inputs[0], ir::ReduceKind::kMax))
       return kLeast;
@@ -322,7 +323,7 @@ class PaddingMasker {
     return Status::Ok();
   }
 
-  // In all inputs of `user`, except in the mask itself.
+  // Replaces `from` by `to` in all inputs of `user`, unless `user` is `to`: a mask reads what it masks.
   void ReplaceInput(NodeId user, NodeId from, NodeId to) {
     if (user == to) return;
     for (size_t slot = 0; slot < g_->node(user).inputs.size(); ++slot) {
@@ -501,9 +502,9 @@ class PaddingMasker {
            });
   }
 
-  // What padding says is 0: a place that is always there, a finite number.
+  // Sets the padding of an input to 0, which is an index that always exists, and a finite number.
   void MaskWithZeros(NodeId id, size_t slot) {
-    if (g_->node(g_->BaseOf(input(id, slot))).op == Op::kIota) return;  // a position, wherever it stands
+    if (g_->node(g_->BaseOf(input(id, slot))).op == Op::kIota) return;  // counts up in padding, too
     for (int d = 0; d < b_.shape(id).rank; ++d) {
       const PaddedDim dim = dims_of(input(id, slot))[static_cast<size_t>(d)];
       const auto known = [](const PaddedAxis& axis) { return !axis.padded() || axis.fill == 0.0; };

@@ -14,8 +14,8 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-constexpr int kMostSteps = 64;            // from a node to the node that bounds it
-constexpr int64_t kMostElements = 65536;  // of a constant that is searched
+constexpr int kMostSteps = 64;            // the limit on nodes from a node to the one that bounds it
+constexpr int64_t kMostElements = 65536;  // the limit on elements of a constant that is searched
 
 class Ranges {
  public:

@@ -151,7 +151,7 @@ Result<NodeId> ReadPositions(OpContext& c, const Shape& q, const ir::Size& past)
   return b.Add(first, row);
 }
 
-// How far a query sees backward or forward, from opset 25 on; -1: without limit.
+// The number of keys that a query sees backward or forward, from opset 25 on; -1: no limit.
 Result<int64_t> WindowSide(const OpContext& c, const char* name) {
   constexpr int64_t kMost = int64_t{1} << 40;  // beyond all keys; sums with it do not overflow
   const int64_t size = c.Int(name, -1);
@@ -160,7 +160,7 @@ Result<int64_t> WindowSide(const OpContext& c, const char* name) {
                        static_cast<long long>(size));
 }
 
-// What queries at `position` see of `keys`: keys below a limit [b or 1, 1, s or 1], and keys that `mask`
+// The keys that queries at `position` see: those below a limit [b or 1, 1, s or 1], and those that `mask`
 // keeps. Either may be kNoNode.
 struct Seen {
   NodeId limit = kNoNode, mask = kNoNode;

@@ -107,7 +107,7 @@ Status SelectBranch(OpContext& c, const onnx::GraphProto& then_graph, const onnx
     } else if (alike && OfOneLength(c, condition, a.node, d.node, &of_one_length)) {
       c.SetValue(static_cast<int>(i), of_one_length);
     } else {
-      (void)c.Known(c.In(0));  // says which inputs decide
+      (void)c.Known(c.In(0));  // reports the inputs that decide
       return Status::Error(
           Code::kUnsupported,
           "its condition depends on the model's inputs, and the branches differ in type or in more than one "
@@ -374,7 +374,7 @@ Status MakeDataLoop(OpContext& c, const onnx::GraphProto& body, int64_t trips) {
 // Does the same; `decider` is the node because of which the number of rounds is unknown.
 Status LoopOnData(OpContext& c, const onnx::GraphProto& body, int64_t trips, NodeId decider) {
   Status status = MakeDataLoop(c, body, trips);
-  if (!status.ok()) (void)c.Known(decider);  // says which inputs decide
+  if (!status.ok()) (void)c.Known(decider);  // reports the inputs that decide
   return status;
 }
 

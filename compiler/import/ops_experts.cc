@@ -40,8 +40,8 @@ NodeId SwiGlu(OpContext& c, NodeId gate, NodeId line) {
   return b.Mul(y, b.BinaryScalar(TapeOp::kAdd, line, c.Float("activation_beta", 0)));
 }
 
-// The order of gates and linear parts in the rows of fc1. If a QMoE without fc3 does not give it, they
-// alternate: ONNX Runtime assumes that of models older than swiglu_fusion.
+// The order of gates and linear parts in the rows of fc1. If a QMoE without fc3 does not give the order, they
+// alternate: ONNX Runtime assumes this for models older than swiglu_fusion.
 Result<int64_t> FusionOf(OpContext& c, const ExpertLayer* layers) {
   const int64_t fusion = c.Int("swiglu_fusion", 0);
   const bool apart = c.Has(layers[2].weights);

@@ -255,7 +255,7 @@ Result<NodeId> Present(OpContext& c, int past, NodeId rows, const Grouped& g) {
       return Status::Error(Code::kCorrupt, "a cache of %s%s for rows of %s%s", Name(c.dtype(past)),
                            Text(c.shape(past)).c_str(), Name(b.dtype(rows)), Text(row).c_str());
     }
-    if (g.grows_by > 0) {  // with room for them, which FixCaches finds in the cache
+    if (g.grows_by > 0) {  // appends room for the new rows, which FixCaches recognises
       const Shape room = WithDim(row, 2, g.grows_by);
       cache = b.Concat({c.In(past), b.Expand(b.Scalar(b.dtype(rows), 0), room)}, 2);
     } else {

@@ -12,7 +12,7 @@ namespace rondo::importer {
 
 namespace {
 
-// Of t keys, those below `end` (i64 [b]) and, if given, from `begin` on: bool [b, 1, 1, t].
+// A mask of t keys, bool [b, 1, 1, t]: true below `end` (i64 [b]) and, if `begin` is given, from `begin` on.
 NodeId Between(Builder& b, NodeId begin, NodeId end, const ir::Size& t) {
   const auto stand = [&](NodeId x) { return b.Reshape(b.Cast(x, DType::kI64), {b.shape(x)[0], 1, 1, 1}); };
   NodeId key = b.IotaOver({t}, 0);
@@ -29,7 +29,7 @@ Result<NodeId> ReadKeep(OpContext& c, int i, const Shape& scores, const MultiHea
   NodeId mask = c.In(i);
   const int64_t n = scores[0], s = scores[2], t = scores[3];
   const ir::Size keys = b.SizeOf(h.k, 2);
-  if (h.held != kNoNode && c.rank(i) >= 2) {  // a mask of the real positions
+  if (h.held != kNoNode && c.rank(i) >= 2) {  // the mask covers only the filled positions
     RONDO_ASSIGN_OR_RETURN(mask, AsLong(c, i, t));
   }
   const Shape m = b.shape(mask);
@@ -75,7 +75,7 @@ Result<NodeId> ReadLimit(OpContext& c, const Shape& q, const ir::Size& past, Nod
   }
   if (c.Int("unidirectional", 0) == 0) return kNoNode;
   if (past.extent() + q[2] != t) {
-    if (q[2] == 1) return kNoNode;  // a single query is the last
+    if (q[2] == 1) return kNoNode;  // a single query is the last one, and sees all keys
     return Status::Error(
         Code::kUnsupported,
         "unidirectional with %lld queries over %lld keys, %lld of them past: it does not say "

@@ -27,7 +27,7 @@ Status RemovePadding(OpContext& c) {
   const NodeId real = b.Binary(TapeOp::kLess, b.Iota({s[0], s[1]}, 1), b.Reshape(rows->counts, {s[0], 1}));
   rows->real = b.Reshape(real, {rows->length});
   c.SetValue(0, data_sizes::WithDim(b.Reshape(c.In(0), {rows->length, s[2]}), rows, 0));
-  // The origin of each row is only known to nodes that ask `rows`.
+  // The origins of the rows have no values in the IR: nodes that need them ask `rows`.
   DataSizeFact fact;
   fact.packing = rows;
   const Shape shapes[] = {{s[0], s[1]}, {s[0] + 1}, {1}};
@@ -40,7 +40,8 @@ Status RemovePadding(OpContext& c) {
   return Status::Ok();
 }
 
-// For rows packed by RemovePadding, the rules below replace this handler.
+// Called only for rows that RemovePadding did not pack: for packed rows, the rules below replace this
+// handler.
 Status NeedsPackedRows(OpContext&) {
   return Status::Error(
       Code::kUnsupported,

@@ -41,7 +41,8 @@ Result<Pads> ReadPads(OpContext& c) {
     const auto axis = static_cast<size_t>(axes[i] < 0 ? axes[i] + rank : axes[i]);
     const ir::Size &before = given[i], &after = given[i + axes.size()];
     const int64_t first = before.extent(), last = after.extent(), n = dims[axis].extent();
-    const bool follows = [&] {  // symbolic sizes may only be added, and only to what loses nothing
+    // A symbolic pad must not be negative, and an axis of symbolic size must not lose elements.
+    const bool follows = [&] {
       const auto added = [](const ir::Size& pad) { return pad.known() || pad.least() >= 0; };
       const bool takes = first < 0 || last < 0;
       return added(before) && added(after) && !(takes && !dims[axis].known());

@@ -116,7 +116,7 @@ NodeId PackedGates(OpContext& c, int w, int scale, int zero) {
       !b.ConstantValue(c.In(w), kMostBytes, &weights) || !b.ConstantValue(c.In(scale), kMostBytes, &scales) ||
       !b.ConstantValue(c.In(zero), kMostBytes, &zeros))
     return kNoNode;
-  // Codes count from the least value.
+  // A code is the distance from the type's least value.
   const uint8_t least = c.dtype(w) == DType::kI8 ? 0x80 : 0;
   std::vector<uint8_t> codes(static_cast<size_t>(n * k));
   std::vector<float> scale_of(static_cast<size_t>(n)), zero_of(static_cast<size_t>(n));

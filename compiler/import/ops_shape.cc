@@ -116,7 +116,7 @@ Status Size(OpContext& c) {
 Status RangeOfData(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const std::vector<int64_t> deltas, c.ConstantInts(2));
   const int decided = c.DataDecide(1) ? 1 : 0;
-  (void)c.Known(c.In(decided));  // says which inputs decide
+  (void)c.Known(c.In(decided));  // reports the inputs that decide the range
   SizesOfData* const names = c.host.NameSizes();
   if (names == nullptr) return DataSizedRange(c);
   constexpr int64_t kMost = 1 << 28;

@@ -18,7 +18,7 @@ using DataPointer = std::shared_ptr<const ir::ConstantData>;
 
 constexpr int64_t kMostBytes = int64_t{1} << 44;
 
-// Number `i` of those packed into the bytes, counted from the least value.
+// The code of number `i`: its distance from the type's least value.
 int CodeAt(const NarrowCodes& codes, int64_t i) {
   const int code = codes.data->bytes[static_cast<size_t>(i * codes.bits / 8)] >> (i * codes.bits % 8);
   const int mask = (1 << codes.bits) - 1;

@@ -94,7 +94,7 @@ class Step {
     std::optional<PaddedAxis> shows = {};  // the padded axis that it walks along
   };
 
-  // Cuts loops until none carries from one axis into another.
+  // Splits loops until each stays within one axis. False if that is impossible.
   bool Cut() {
     constexpr size_t kMostLoops = 64;
     for (;;) {
@@ -117,7 +117,7 @@ class Step {
     }
   }
 
-  // Finds what the loops show of axis `j`.
+  // Finds the part of axis `j` that the loops show.
   bool Along(size_t j, std::string* why) {
     const PaddedAxis& axis = axes_[j];
     const int64_t first = base_[j];
@@ -203,8 +203,8 @@ std::optional<PaddedDims> Shown(const PaddedDims& base, const Shape& shape, cons
       if (!shown) shown = Step(axes, step).Walk(why);
     }
     if (!shown) return std::nullopt;
-    // An outer step does not keep the repeats and cuts of an inner step. That does not matter without
-    // padding; with padding, `part` is kept for all dims together.
+    // An outer step loses the repeats and parts of an inner step. Without padding that does not matter; with
+    // padding, `part` is kept for all dims together.
     for (const PaddedDim& dim : *shown) part = part || dim.part;
     dims = std::move(*shown);
     below = &step.shape;

@@ -9,7 +9,7 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-constexpr int64_t kMostNumbers = 4096;  // larger constants are weights, or tables over positions
+constexpr int64_t kMostNumbers = 4096;  // larger constants are not compared: weights, tables over positions
 
 Status Refuse(const ir::Graph& graph, NodeId id, const char* why, const char* remedy) {
   std::vector<std::string> sources = graph.node(id).sources;

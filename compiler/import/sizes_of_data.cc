@@ -23,7 +23,7 @@ struct Element {
 
 bool IsWhole(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32; }
 
-// The node that computes an element, behind nodes that move elements or cast integers.
+// The element from which nodes that only move elements or cast integers make `element`.
 Element OriginOf(const ir::Graph& graph, Element element) {
   for (;;) {
     const Node& n = graph.node(element.node);
@@ -82,7 +82,7 @@ Result<ir::Size> SizesOfData::Number(OpContext& c, int i, NodeId number) {
   const int64_t bound = c.host.BoundOf(c.proto);
   double most = bound > 0 ? std::min(range.most, static_cast<double>(bound)) : range.most;
   if (!(most <= static_cast<double>(kMostSize))) {
-    const auto known = c.Known(c.In(i));  // says which inputs decide
+    const auto known = c.Known(c.In(i));  // reports the inputs that decide the size
     const std::vector<std::string> inputs = InputsBehind(c.b.graph(), c.In(i));
     if (inputs.empty() && !known.ok()) return known.status();
     const std::string decider = inputs.empty() ? "" : inputs[0];
