@@ -24,8 +24,7 @@ struct CachePorts {
   std::string lengths;
   std::vector<std::string> past_symbols;  // dimensions equal to the number of cached positions
   std::vector<std::string> total_texts;   // dimensions equal to that number plus this run's positions
-  std::vector<std::string>
-      total_inputs;  // inputs whose last dimension is such a one: an element per position
+  std::vector<std::string> total_inputs;  // inputs with one element per position along their last dimension
   // The masks among these: 0 marks a position that does not exist. `likely_masks`: masks whose length occurs
   // nowhere else, so that only the name says that they are masks over positions.
   std::vector<std::string> masks, likely_masks;

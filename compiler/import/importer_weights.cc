@@ -16,8 +16,8 @@
 namespace rondo::importer {
 namespace {
 
-// The greatest magnitude of a finite element. Passes need nothing else of a weight whose values they do not
-// know.
+// The greatest magnitude of a finite element: all that passes need to know about a weight whose values they
+// do not know.
 float GreatestOf(const onnx::TensorValue& value) {
   float greatest = 0;
   for (int64_t i = 0; i < value.shape.elements(); ++i) {

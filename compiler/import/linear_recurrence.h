@@ -36,18 +36,19 @@ struct RecurrenceResult {
   NodeId y = kNoNode;          // [b, heads of q, rows, d_v]
   NodeId state = kNoNode;      // after the last position
   std::vector<NodeId> states;  // after each
-  std::vector<NodeId> deltas;  // [b, heads, 1, d_v] per position: what its key has put into the state
+  std::vector<NodeId> deltas;  // [b, heads, 1, d_v] per position: the value that its key added to the state
 };
 RecurrenceResult Recur(ir::Builder& b, const Recurrence& r);
 
-// The attribute state_window: how many states operators hold, of the last positions of a run in order; 0: the
-// last alone, without an axis for them. kCorrupt beyond what operators allow.
+// The attribute state_window: the number of states that the operator's state holds, those of the last
+// positions of a run in order. 0: only the last one, without an axis for them. kCorrupt beyond the operator's
+// limits.
 Result<int64_t> ReadStateWindow(const OpContext& c);
-// What input `i` holds of the state that a run begins with: all of it, or the last of a window, which is to
-// be of shape `held`. kCorrupt for another shape.
+// The state of shape `held` with which a run begins: input `i` itself, or with a window the last state in it
+// ([window, held...]). kCorrupt if the input has another shape.
 Result<NodeId> PastOfWindow(OpContext& c, int i, int64_t window, const Shape& held);
-// The states after each position of a run, one at least, as the operator gives them: the last alone, or
-// [window, ...], with zeros where the run has fewer positions.
+// The operator's state output, from the states after each position of a run (at least one): the last one, or
+// [window, ...], which starts with zeros if the run has fewer positions.
 NodeId StatesOfWindow(ir::Builder& b, const std::vector<NodeId>& states, int64_t window);
 
 }  // namespace rondo::importer

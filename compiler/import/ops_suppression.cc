@@ -175,7 +175,7 @@ Candidates FewOf(Builder& b, const Candidates& all, int64_t most, NodeId* fit) {
   return {boxes, b.Select(is_real, OfClasses(b, scores, chosen), none), OfClasses(b, all.corners, boxes)};
 }
 
-// At most so many candidates per class are collected first, if there are at least so many boxes.
+// The most candidates per class that are collected first, and the fewest boxes for which that is done.
 constexpr int64_t kFewCandidates = 64, kManyBoxes = 2048;
 
 // If few scores are above the threshold, their boxes are collected first, so that a round's cost depends on
