@@ -30,6 +30,8 @@ constexpr int kMostRounds = 4;             // regions that are cut
 constexpr int64_t kMostChunks = 16;        // of each
 constexpr size_t kMostSeeds = 4;           // nodes tried as the beginning of a region
 constexpr int64_t kMostTriedNodes = 6000;  // of a graph, chunks included
+// A cut, or twice as many chunks, must lower the peak by such a part of it: each makes the run longer.
+constexpr int64_t kLeastGain = 16;
 
 // Finds the cuts of one device's graph. Each is tried by lowering the graph.
 class Cutting {
@@ -74,7 +76,7 @@ class Cutting {
         RONDO_ASSIGN_OR_RETURN(const int64_t nodes, shard::CutRowsAround(&graph, at, chunks));
         if (nodes == 0 || graph.size() > kMostTriedNodes) continue;
         RONDO_ASSIGN_OR_RETURN(Trial trial, Try(std::move(graph)));
-        if (trial.peak >= best.peak) continue;
+        if (trial.peak > best.peak - best.peak / kLeastGain) continue;
         best = std::move(trial);
         best.chunks = chunks;
         seed = at;

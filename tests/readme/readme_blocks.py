@@ -10,7 +10,7 @@ import sys
 
 # The prepared folder (write_models.cc) in which the blocks of a page, or of a section of it, run.
 FOLDERS = {
-    ("tools/docs/many-gpus.md", "Models that bring their own collectives"): "collective",
+    ("tools/docs/many-gpus.md", "Models with their own collectives"): "collective",
     ("tools/docs/custom-operators.md", None): "ops",
     ("tools/examples/custom_ops/README.md", None): "ops",
 }

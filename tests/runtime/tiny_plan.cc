@@ -181,4 +181,16 @@ TinyPlan::TinyPlan(bool split, bool synthetic) {
        MakeProgram(m, "peek", {}, m.List<Port>({{"now", kNow}}), m.List<Step>({peek}), false, 16, 16)});
 }
 
+void TinyPlan::NeedMore(uint64_t more_weights, uint64_t more_arena, uint64_t more_state) {
+  Maker m(&arena);
+  DeviceBytes bytes = data.requirements.devices[0];
+  bytes.weights += more_weights;
+  bytes.arena += more_arena;
+  bytes.state += more_state;
+  data.requirements.devices = m.List<DeviceBytes>({bytes});
+  std::vector<Program> programs(data.programs.begin(), data.programs.end());
+  for (Program& program : programs) program.arena_bytes += more_arena;
+  data.programs = arena.Copy(programs);
+}
+
 }  // namespace rondo

@@ -17,6 +17,8 @@ namespace rondo {
 struct TinyPlan {
   // `split` puts each step of `add` in a partition of its own; `synthetic` makes `w` synthetic.
   explicit TinyPlan(bool split = false, bool synthetic = false);
+  // The device needs further bytes, and each program as many of the arena.
+  void NeedMore(uint64_t more_weights, uint64_t more_arena, uint64_t more_state);
 
   static constexpr uint32_t kAdd = 0, kPick = 1, kPeek = 2;
   Arena arena;

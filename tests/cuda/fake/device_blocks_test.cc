@@ -158,11 +158,7 @@ TEST(StatedDeviceMemory, IsWhatSessionsTakeToTheByte) {
     SCOPED_TRACE(std::to_string(more.weights) + ", " + std::to_string(more.arena) + ", " +
                  std::to_string(more.state));
     TinyPlan tiny;
-    DeviceBytes bytes = tiny.data.requirements.devices[0];
-    bytes.weights += more.weights;
-    bytes.arena += more.arena;
-    bytes.state += more.state;
-    tiny.data.requirements.devices = {&bytes, 1};
+    tiny.NeedMore(more.weights, more.arena, more.state);
     ExpectStated(tiny.data, tiny.weight_bytes(), 9);
   }
 }

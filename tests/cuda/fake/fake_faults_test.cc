@@ -33,10 +33,7 @@ TEST_F(CudaFaults, TooLittleMemoryIsOneSentenceAndOthersLive) {
   machine.device_bytes = 208 << 20;  // steps of 66 MiB, and one that the weights lie in
   fake_cuda::SetMachine(machine);
   TinyPlan tiny;
-  std::vector<DeviceBytes> bytes(tiny.data.requirements.devices.begin(),
-                                 tiny.data.requirements.devices.end());
-  bytes[0].arena += 64 << 20;
-  tiny.data.requirements.devices = bytes;
+  tiny.NeedMore(0, 64 << 20, 0);
   FakeGpu gpu(&tiny.data);
   FakeSession s;
   const Status opened = s.Open(tiny.data, tiny.weight_bytes());
