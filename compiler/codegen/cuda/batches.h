@@ -9,11 +9,17 @@
 
 namespace rondo::cuda {
 
+// Operands that the tape loads and that can be read before the results of other points are stored: the part
+// does not write their memory, and absent elements are 0. With lanes, only those that are read as vectors
+// along the last loop.
+std::vector<size_t> ReadableAhead(const PartContext& context, Tape tape, int lanes);
+
 // A thread goes over numbers (of elements, or of vectors along a row). `loop` is the head of a loop over
-// batches, `number` an expression of the number of element `r` of a batch, and `numbers` one of how many
-// there are.
+// batches ("": there is one batch), `number` an expression of the number of element `r` of a batch, and
+// `numbers` one of how many there are.
 struct Batches {
   std::string loop, number, numbers;  // a batch's last ones may be `numbers` and beyond: they are left out
+  std::string type = "u32";           // of numbers
   int64_t size = 1;                   // of a batch
   int lanes = 1;
   std::vector<size_t> operands;  // read ahead: `lanes` elements of each, as vectors if there are several
@@ -28,7 +34,7 @@ void WriteBatches(const PartContext& context, const Batches& batches, const std:
   const std::string size = Text(batches.size);
   const auto name = [](size_t index) { return "batch" + Text(index) + "[r]"; };
   const auto bytes = [&](size_t index) { return ByteSize(context.part.operands[index].dtype); };
-  writer->Line("#pragma unroll 1");
+  if (!batches.loop.empty()) writer->Line("#pragma unroll 1");
   writer->Line(batches.loop + " {");
   for (size_t index : batches.operands)
     writer->Line(batches.lanes == 1
@@ -40,19 +46,23 @@ void WriteBatches(const PartContext& context, const Batches& batches, const std:
     writer->Line("for (int r = 0; r < " + size + "; ++r) {");
   };
   each();
-  writer->Line("u32 number = " + batches.number + "; if (number >= " + batches.numbers +
+  writer->Line(batches.type + " number = " + batches.number + "; if (number >= " + batches.numbers +
                ") number = " + batches.numbers + " - 1;");
   decode();
   for (size_t index : batches.operands) {
-    if (batches.lanes == 1)
-      writer->Line(name(index) + " = *(const " + kElement[bytes(index)] + "*)(" +
-                   writer->AddressText(static_cast<uint16_t>(index)) + ");");
-    else
+    const Operand& operand = context.part.operands[index];
+    if (batches.lanes > 1) {
       writer->LoadWords(index, batches.lanes, name(index));
+      continue;
+    }
+    writer->Line("{");
+    writer->Address(operand);
+    writer->Line("if (ok) " + name(index) + " = *(const " + kElement[bytes(index)] + "*)(p" +
+                 Text(operand.param) + " + a * " + Text(bytes(index)) + "); else " + name(index) + " = 0; }");
   }
   writer->Line("}");
   each();
-  writer->Line("const u32 number = " + batches.number + "; if (number < " + batches.numbers +
+  writer->Line("const " + batches.type + " number = " + batches.number + "; if (number < " + batches.numbers +
                (where.empty() ? "" : " && " + where) + ") {");
   decode();
   std::vector<std::string>& held = batches.lanes == 1 ? writer->scope.fetched : writer->scope.lanes;

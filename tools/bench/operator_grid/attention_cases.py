@@ -106,3 +106,16 @@ def cases():
         yield attention(size, queries=1, keys=1024, heads=32, groups=8)
     yield attention(192, queries=512, heads=16, value=128)
     yield attention(40, queries=512, value=64)
+
+
+def draw(random):
+    """A shape near those that models have."""
+    size = random.choice([random.randrange(8, 257, 8), random.randrange(8, 257), 64, 80, 128])
+    queries, batch = random.choice([1, 49, 77, 144, 197, 333, 512, 785, 1024, 1370, 2048, random.randint(2, 3000)]), random.choice([1, 2, 4, 9])
+    keys = random.choice([queries, queries, 77, random.randint(16, 2500)])
+    groups = random.choice([1, 2, 4, 8])
+    heads = groups * random.choice([1, 1, 1, 2, 4])
+    causal = queries == keys and queries <= 1100 and random.random() < 0.2
+    mask = "" if causal or heads != groups else random.choice(["", "", ""] + list(MASKS))
+    return attention(size, queries, keys, heads, groups, batch, random.choice(["f16", "f16", "bf16"]), mask, causal,
+                     random.choice([None, "bool"]))

@@ -22,6 +22,7 @@ def main():
     parser.add_argument("--library-path", help="where libnvrtc is")
     parser.add_argument("--only", nargs="+", default=["*"], help="patterns of names of operators")
     parser.add_argument("--alternatives", type=int, default=0, help="configurations of each kernel to keep, for kernel_times")
+    families.add_options(parser)
     arguments = parser.parse_args()
     import onnx
     models = arguments.out / "models"
@@ -29,7 +30,7 @@ def main():
     failed = []
     for family in arguments.families:
         named = []
-        for case in families.cases(family):
+        for case in families.cases(family, arguments):
             if not any(fnmatch.fnmatch(case.name, pattern) for pattern in arguments.only):
                 continue
             path = models / f"{case.name}.onnx"

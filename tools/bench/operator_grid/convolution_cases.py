@@ -106,3 +106,21 @@ def cases():
     yield convolution(512, 256, (800,), 16, stride=8, pad=4, transposed=True)
     yield convolution(256, 128, (6400,), 4, stride=2, pad=1, transposed=True)
     yield convolution(64, 32, (16, 16, 16), 4, stride=2, pad=1, transposed=True)
+
+
+def draw(random):
+    """A shape near those that models have."""
+    rank = random.choice([1, 2, 2, 2, 2, 3])
+    window = random.choice([1, 1, 2, 3, 3, 3, 4, 5, 7, 9] if rank < 3 else [1, 2, 3])
+    stride, transposed = random.choice([1, 1, 1, 2, 3]), random.random() < 0.15
+    groups = 1 if transposed else random.choice([1, 1, 1, 1, 2, 4, 16])
+    channels, outputs = (groups * max(1, random.choice([3, 16, 24, 40, 64, 96, 128, 192, 256, 320, 512, random.randint(1, 400)]) // groups)
+                         for _ in range(2))
+    if groups == 1 and not transposed and random.random() < 0.15:
+        groups = outputs = channels
+    side = {1: random.choice([100, 499, 1500, 8000]), 2: random.choice([7, 14, 20, 28, 37, 56, 64, 80, 113, 160]),
+            3: random.choice([8, 14, 20, 32])}[rank]
+    image = tuple(max(window, side + random.choice([0, 0, 1, -3])) for _ in range(rank))
+    return convolution(channels, outputs, image, window, random.choice([1, 1, 2, 8]), stride,
+                       random.choice([1, 1, 1, 2]) if not transposed and window < 5 and side > 12 else 1, groups,
+                       transposed=transposed, dtype=random.choice(["f16", "f16", "f16", "bf16"]))

@@ -122,3 +122,33 @@ def cases():
                            ("HardSwish", "hardswish"), ("Mish", "mish")):
         yield unary(operator, (64, 512, 768), name)
     yield unary("Sin", (1 << 24,), "sin", "f32")
+
+
+def draw(random):
+    """A shape of some 2 to 40 million elements, with odd extents among them."""
+    def extent(*usual):
+        return random.choice(list(usual) + [random.randint(2, max(usual))])
+
+    image = (random.choice([1, 4, 16]), extent(3, 32, 64, 128), max(8, extent(28, 56, 112, 160)), max(8, extent(28, 56, 112, 160)))
+    kind = random.choice(["transpose", "transpose", "gather", "resize", "pool", "add", "add", "concat", "pad", "unary"])
+    if kind == "transpose":
+        perm = random.sample(range(4), 4)
+        return transpose(image, tuple(perm))
+    if kind == "gather":
+        return gather(extent(1000, 50000), extent(16, 64, 300, 768), extent(1000, 30000), random.choice([0, 0, 1]))
+    if kind == "resize":
+        image = image[:2] + tuple(max(8, side // 2) for side in image[2:])
+        return resize(image, random.choice([2, 2, 4, 0.5]), random.choice(["nearest", "linear", "linear", "cubic"]))
+    if kind == "pool":
+        window = random.choice([2, 3, 5])
+        return pool(image, window, random.choice([1, 2]), random.choice(["MaxPool", "AveragePool"]))
+    if kind == "add":
+        right = tuple(random.choice([side, side, 1]) for side in image)
+        return add(image, right)
+    if kind == "concat":
+        axis = random.randrange(4)
+        return concat(image, tuple(extent(3, 17, 64) if d == axis else e for d, e in enumerate(image)), axis)
+    if kind == "pad":
+        return pad(image, (random.randint(0, 3), random.randint(1, 3)), random.choice(["constant", "reflect", "edge"]))
+    operator, name = random.choice([("Erf", "erf"), ("Tanh", "tanh"), ("Gelu", "gelu"), ("Sigmoid", "sigmoid"), ("Mish", "mish")])
+    return unary(operator, image, name)

@@ -93,3 +93,20 @@ def cases():
     for left, right in (((12, 128, 64), (12, 64, 128)), ((96, 512, 64), (96, 64, 512)), ((64, 49, 32), (64, 32, 49)),
                         ((1, 1000, 1000), (16, 1000, 100)), ((16, 77, 40), (16, 40, 4096)), ((2048, 8, 8), (2048, 8, 8))):
         yield product(left, right)
+
+
+def draw(random):
+    """A shape near those that models have."""
+    def extent(*usual):
+        return random.choice([random.choice(usual), random.choice(usual), random.randint(1, max(usual))])
+
+    rows = random.choice([1, 2, 5, 16, 31, 64, 100, 128, 197, 256, 300, 512, 785, 1024, 2000, 4096, 10000, random.randint(1, 20000)])
+    inputs, outputs = extent(64, 96, 192, 320, 384, 768, 1024, 2048, 4096), extent(64, 96, 192, 320, 384, 768, 1024, 3072, 4096)
+    dtype = random.choice(["f16", "f16", "f16", "bf16"])
+    form = random.random()
+    if form < 0.1:
+        return gated(rows, inputs, outputs, dtype)
+    if form < 0.3:
+        batch, m, k, n = random.choice([2, 8, 12, 96]), extent(49, 77, 128, 512), extent(32, 40, 64, 512), extent(49, 64, 128, 512)
+        return product((batch, m, k), (batch, k, n), dtype)
+    return linear(rows, inputs, outputs, random.choice(["bias", "bias", "gelu", "gelu_tanh", "silu", "relu", "residual"]), dtype)

@@ -83,3 +83,20 @@ def cases():
     for rows, elements, k in ((128, 1000, 5), (1, 8000, 300), (32, 256, 256), (1, 50000, 50), (64, 50257, 50),
                               (8, 151936, 20), (1, 20000, 2000)):
         yield topk(rows, elements, k)
+
+
+def draw(random):
+    """Rows of 7 to 60,000 elements, at most 30 million elements in all."""
+    elements = random.choice([random.randint(7, 300), random.choice([49, 64, 96, 197, 320, 384, 768, 1024, 4096]), random.randint(300, 9000),
+                              random.randint(9000, 60000)])
+    rows = random.choice([1, 8, 77, 300, 1024, 4096, 20000, 100000])
+    rows = max(1, min(rows, 30_000_000 // elements))
+    kind = random.choice(["softmax", "softmax", "layer", "layer", "mean", "max", "cumsum", "topk"])
+    dtype = random.choice(["f16", "f16", "f32"])
+    if kind == "softmax":
+        return softmax(rows, elements, dtype)
+    if kind == "cumsum":
+        return cumulative(rows, elements, "f32")
+    if kind == "topk":
+        return topk(max(1, min(rows, 3_000_000 // elements)), elements, random.choice([1, 5, 50]))
+    return norm(rows, elements, dtype, kind)

@@ -128,12 +128,13 @@ def main():
                         help="folder of librondo.so and librondo_cuda.so")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--json", type=pathlib.Path, help="all that was measured")
+    families.add_options(parser)
     arguments = parser.parse_args()
     rows = []
     for family in arguments.families or [f for f in families.FAMILIES if (arguments.plans / f"{f}.rondo").exists()]:
         plan, start = arguments.plans / f"{family}.rondo", time.time()
         times = bench(arguments.rondo, plan, arguments.runs)
-        cases = [case for case in families.cases(family) if case.name in times]
+        cases = [case for case in families.cases(family, arguments) if case.name in times]
         with tempfile.TemporaryDirectory() as folder:
             for case in cases:
                 if any(port.dtype == "i64" for port in case.inputs):

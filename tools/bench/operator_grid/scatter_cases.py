@@ -46,3 +46,11 @@ def cases():
     yield scatter(1000000, 1, 100000)
     yield scatter(200000, 16, 200000, reduction="max")
     yield scatter(20000, 768, 30000, dtype="f16")
+
+
+def draw(random):
+    places = random.choice([100, 2000, 10000, 100000])
+    row = random.choice([1, 7, 16, 64, 256])
+    updates = min(random.choice([1000, 10000, 100000]), 20_000_000 // row)
+    form = random.choice(["nd", "repeated", "elements"]) if row > 1 else "nd"
+    return scatter(updates, row, places, random.choice(["f32", "f16"]), form, random.choice(["add", "add", "max"]))

@@ -1,4 +1,7 @@
-// Maps: each thread computes a point, or neighbouring points whose results it writes as vectors.
+// Maps: each thread computes points one block apart, or vectors of neighbouring points.
+#include <algorithm>
+
+#include "compiler/codegen/cuda/batches.h"
 #include "compiler/codegen/cuda/map/map_variants.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
@@ -20,21 +23,60 @@ int LanesOfMap(const PartContext& context) {
 
 namespace {
 
+// The points, or vectors of points, that each thread computes: several if all that they read can be read
+// before the first is stored. Blocks of one point a thread take longer to begin and end than to compute:
+// adding two images of odd width took 306 us (an H200, 126 MB written).
+int64_t PointsOfThread(const PartContext& context, const std::vector<size_t>& ahead, int lanes) {
+  constexpr int64_t kAhead = 64, kMost = 8;  // bytes and points of a thread
+  constexpr double kLeastBlocks = 4;         // a multiprocessor
+  const Part& part = context.part;
+  const int64_t vectors = context.Points(0, part.loops.size()) / lanes;
+  int64_t bytes = 0;
+  for (size_t index : Touched(part.body, TapeOp::kLoad)) {
+    if (std::find(ahead.begin(), ahead.end(), index) != ahead.end())
+      bytes += std::max<int64_t>(4, lanes * ByteSize(part.operands[index].dtype));
+    else if (lanes == 1 || MovesAlong(part, part.operands[index], part.loops.size() - 1))
+      return 1;
+  }
+  if (bytes == 0 || vectors > INT32_MAX) return 1;
+  const auto blocks = [&](int64_t each) { return static_cast<double>(vectors / kCudaBlock / each); };
+  int64_t each = kMost;
+  while (each > 1 && (each * bytes > kAhead || blocks(each) < kLeastBlocks * context.Processors())) each /= 2;
+  return each;
+}
+
 Result<PartLaunch> WriteMap(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const size_t loops = context.part.loops.size();
   const int lanes = LanesOfMap(context);
-  const int64_t threads = context.Points(0, loops) / lanes;
-  writer->Line("const u64 point = (u64)block * kBlockThreads + threadIdx.x;");
-  writer->Line("if (point >= " + Text(threads) + "ull) return;");
-  if (lanes == 1) {
-    writer->Decode("point", 0, loops);
-    writer->WriteTape(context.part.body, "r");
-  } else {
-    writer->Line("const u64 first = point * " + Text(lanes) + "u;");
+  const int64_t vectors = context.Points(0, loops) / lanes;
+  Batches batches;
+  batches.lanes = lanes;
+  batches.operands = ReadableAhead(context, context.part.body, lanes);
+  batches.size = PointsOfThread(context, batches.operands, lanes);
+  const int64_t of_block = batches.size * kCudaBlock;
+  const auto decode = [&](std::string_view from) {
+    if (lanes == 1) return writer->Decode(from, 0, loops);
+    writer->Line("const u64 first = (u64)" + std::string(from) + " * " + Text(lanes) + "u;");
     writer->Decode("first", 0, loops);
-    writer->WriteLanes(context.part.body, "r", loops - 1, lanes, "");
+  };
+  const auto compute = [&] {
+    if (lanes == 1)
+      writer->WriteTape(context.part.body, "r");
+    else
+      writer->WriteLanes(context.part.body, "r", loops - 1, lanes, "");
+  };
+  if (batches.size == 1) {
+    writer->Line("const u64 point = (u64)block * kBlockThreads + threadIdx.x;");
+    writer->Line("if (point >= " + Text(vectors) + "ull) return;");
+    decode("point");
+    compute();
+  } else {
+    batches.number = "block * " + Text(of_block) + "u + threadIdx.x + r * kBlockThreads";
+    batches.numbers = Text(vectors) + "u";
+    WriteBatches(
+        context, batches, "", [&] { decode("number"); }, compute, writer);
   }
-  return WithBlocks((threads + kCudaBlock - 1) / kCudaBlock);
+  return WithBlocks((vectors + of_block - 1) / of_block);
 }
 
 bool Suits(const PartContext& context) { return !context.part.sequential; }

@@ -1,5 +1,9 @@
 // Row reductions with one warp or block for each row; shared memory holds the row's kept values.
+#include <algorithm>
+
+#include "compiler/codegen/cuda/batches.h"
 #include "compiler/codegen/cuda/gpu_table.h"
+#include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduction/reduction_variants.h"
 #include "compiler/codegen/cuda/reduction/row_steps.h"
@@ -21,6 +25,33 @@ int64_t DeclareKept(Span<const TapeType> kept, int64_t elements, int64_t width, 
                  ") * " + Text(elements) + ";");
   }
   return shared;
+}
+
+// Writes the tape for this thread's elements, some of which are read together.
+void WriteElements(const PartContext& context, Tape tape, const std::string& prefix, int64_t width,
+                   PartWriter* writer) {
+  constexpr int64_t kMostWords = 16;  // read ahead by a thread
+  const size_t outer = context.part.outer, all = context.part.loops.size();
+  const int64_t elements = context.Points(outer, all);
+  Batches batches;
+  batches.operands = ReadableAhead(context, tape, 1);
+  const int64_t rounds = (elements + width - 1) / width;
+  if (!batches.operands.empty())
+    batches.size = std::clamp<int64_t>(kMostWords / static_cast<int64_t>(batches.operands.size()), 1,
+                                       std::min<int64_t>(8, rounds));
+  const std::string step = Text(batches.size * width);
+  if (elements > INT32_MAX / 2) batches.type = "u64";
+  batches.loop =
+      "for (" + batches.type + " start = lane; start < " + Text(elements) + "u; start += " + step + "u)";
+  batches.number = "start + r * " + Text(width) + "u";
+  batches.numbers = Text(elements) + "u";
+  WriteBatches(
+      context, batches, "", [&] { writer->Decode("number", outer, all); },
+      [&] {
+        writer->Line("const auto position = number; (void)position;");
+        writer->WriteTape(tape, prefix);
+      },
+      writer);
 }
 
 Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
@@ -55,11 +86,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
     }
     writer->Line("{");
     StartReductions(stage.tape, writer);
-    writer->Line("for (i64 position = lane; position < " + Text(elements) + "; position += " + Text(width) +
-                 ") {");
-    writer->Decode("position", outer, all);
-    writer->WriteTape(stage.tape, prefix);
-    writer->Line("}");
+    WriteElements(context, stage.tape, prefix, width, writer);
     FinishReductions(stage.tape, width, writer);
     writer->Line("}");
   }
