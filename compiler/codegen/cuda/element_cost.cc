@@ -98,7 +98,7 @@ RowShape PlainShape(const PartContext& context) {
   RowShape shape;
   shape.along = context.part.loops.size() - 1;
   shape.vectors = context.Points(context.part.outer, context.part.loops.size());
-  if (shape.vectors > GpuTableOf(context.target).row_warp_elements) shape.width = kCudaBlock;
+  shape.width = WidthOfPlainRow(context);
   shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
   return shape;
 }

@@ -225,8 +225,8 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
         // Where call `i` of a piece is: false if there is no such point.
         auto spot = [&](int i, int c, int& r, int& at) -> bool {
           const int q = i * 32 + lane;
-          r = q / VECTORS;
-          at = c + q % VECTORS * LANES;
+          r = MATMUL.down ? q % 16 : q / VECTORS;
+          at = c + (MATMUL.down ? q / 16 : q % VECTORS) * LANES;
           return (16 * VECTORS % 32 == 0 || q < 16 * VECTORS) && first_m + r < problem.m &&
                  n + at < problem.n;
         };
@@ -266,8 +266,8 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
         constexpr int PITCH = AccumulatorsPitch(N), PIECES = N / LANES, SHARE = M / SPLIT_K;
         u32 words[2][WORDS > 0 ? WORDS : 1];
         auto spot = [&](int p, int& r, int& c) -> bool {
-          r = (int)k_part * SHARE + p / PIECES;
-          c = p % PIECES * LANES;
+          r = (int)k_part * SHARE + (MATMUL.down ? p % SHARE : p / PIECES);
+          c = (MATMUL.down ? p / SHARE : p % PIECES) * LANES;
           return p < SHARE * PIECES && m + r < problem.m && n + c < problem.n;
         };
         int r, c;

@@ -1,4 +1,4 @@
-// Reductions over W threads: a power of two of neighbours in a warp, a warp (32), or the whole block of 256,
+// Reductions over W threads: a power of two of neighbours in a warp, a warp (32), or the whole block of W,
 // all of which must call. Every thread has the result.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_REDUCTIONS_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_REDUCTIONS_CUH_
@@ -38,12 +38,12 @@ template <typename Op, int W, typename T>
 DEV T reduce(T v) {
   for (int d = W < 32 ? W / 2 : 16; d > 0; d >>= 1) v = Op::of(v, (T)__shfl_xor_sync(neighbours<W>(), v, d));
   if (W > 32) {
-    __shared__ __align__(16) T warps[8];  // read whole, and nothing beside it
+    __shared__ __align__(16) T warps[W / 32 + (W < 32)];  // read whole, and nothing beside it
     __syncthreads();
     if ((threadIdx.x & 31) == 0) warps[threadIdx.x >> 5] = v;
     __syncthreads();
     v = warps[0];
-    for (int w = 1; w < 8; ++w) v = Op::of(v, warps[w]);
+    for (int w = 1; w < W / 32; ++w) v = Op::of(v, warps[w]);
   }
   return v;
 }
@@ -71,8 +71,8 @@ DEV i64 reduce_arg(T v, i64 at) {
     }
   }
   if (W > 32) {
-    __shared__ __align__(16) T vs[8];
-    __shared__ __align__(16) i64 ats[8];
+    __shared__ __align__(16) T vs[W / 32 + (W < 32)];
+    __shared__ __align__(16) i64 ats[W / 32 + (W < 32)];
     __syncthreads();
     if ((threadIdx.x & 31) == 0) {
       vs[threadIdx.x >> 5] = v;
@@ -81,7 +81,7 @@ DEV i64 reduce_arg(T v, i64 at) {
     __syncthreads();
     v = vs[0];
     at = ats[0];
-    for (int w = 1; w < 8; ++w)
+    for (int w = 1; w < W / 32; ++w)
       if (better<max, last>(vs[w], ats[w], v, at)) {
         v = vs[w];
         at = ats[w];

@@ -56,7 +56,8 @@ DEV void tile_epilogue(const float* accumulators, u32 rank, int row, int column,
   constexpr int COPY = B_COUNT * M * PITCH;
   static_assert(COPIES == 1 || CLUSTER == 1, "blocks of a cluster have one copy each");
   for (int p = threadIdx.x; p < SHARE * PIECES; p += kBlockThreads) {
-    const int r = (int)rank * SHARE + p / PIECES, c = p % PIECES * LANES;
+    const int r = (int)rank * SHARE + (MATMUL.down ? p % SHARE : p / PIECES),
+              c = (MATMUL.down ? p / SHARE : p % PIECES) * LANES;
     float x[(B_COUNT + MATMUL.sums) * LANES];
 #pragma unroll
     for (int j = 0; j < B_COUNT; ++j) {

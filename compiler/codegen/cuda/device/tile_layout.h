@@ -72,6 +72,7 @@ struct TileMatmul {
   int lanes;       // neighbouring points of the epilogue
   int bf16;        // of 16-bit types: bf16, else f16
   int b_constant;  // B never changes: it may be read before the kernels ahead are complete
+  int down;        // neighbouring threads compute neighbouring rows: results lie next to each other along M
   int sums;        // of 8-bit integers: what each row of A sums to is handed to the epilogue, behind all B
 
   // Of the accumulators of warps that split K, where there is room: they are added up by who reads them, not

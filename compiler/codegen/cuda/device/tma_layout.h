@@ -26,6 +26,7 @@ struct TmaMatmul {
   int factors;     // TmaFactors: of A, then of B
   int b_constant;  // B never changes: it may be read before the kernels ahead are complete
   int words;       // that `fetch` reads ahead of the epilogue, for each call of it
+  int down;        // neighbouring threads compute neighbouring rows: results lie next to each other along M
   int turns;       // sets of warpgroups that take tiles in turn: the epilogue of one beside the next tile
 
   HOST_DEVICE int cluster() const { return cluster_m * cluster_n * split_k; }

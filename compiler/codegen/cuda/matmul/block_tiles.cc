@@ -177,6 +177,7 @@ TileMatmul TileMatmulOf(const PartContext& context, const MatmulProblem& problem
   matmul.lanes = EpilogueLanes(part, problem);
   while (matmul.lanes > kLeastLanes && matmul.m * matmul.n / matmul.cluster < matmul.lanes * kBlockThreads)
     matmul.lanes /= 2;
+  matmul.down = LiesDown(part, problem);
   matmul.bf16 = part.operands[part.rhs[0]].dtype == DType::kBF16;
   matmul.b_constant = AreConstant(context, part.rhs);
   matmul.sums = problem.adds_up >= 0;
@@ -193,7 +194,7 @@ Result<PartLaunch> WriteTileMatmul(const PartContext& context, const MatmulProbl
   if (table && shared + kRoom <= static_cast<int64_t>(context.target.shared))
     writer->WriteTable(context.part.epilogue, *table);
   // Here accumulators leave enough registers.
-  const bool fetches = device_template == "matmul_imma";
+  const bool fetches = device_template == "matmul_imma" && matmul.down == 0;
   if (fetches) WriteFetchOfColumns(context, problem, matmul.lanes, writer);
   WriteEpilogue(context, problem, matmul.lanes, "", writer);
   writer->scope.lanes.clear();

@@ -126,9 +126,19 @@ int EpilogueLanes(const Part& part, const MatmulProblem& problem) {
   if (problem.n_loops.empty()) return 1;
   const size_t along = problem.n_loops.back();
   for (int lanes : {8, 4, 2}) {
-    if (part.loops[along] % lanes == 0) return lanes;
+    // Results far apart are no vectors, and threads read four accumulators of a row without bank conflicts.
+    if (part.loops[along] % lanes == 0 && (lanes <= 4 || !LiesDown(part, problem))) return lanes;
   }
   return 1;
+}
+
+bool LiesDown(const Part& part, const MatmulProblem& problem) {
+  const std::vector<size_t> stored = Touched(part.epilogue, TapeOp::kStore);
+  if (problem.m_loops.empty() || problem.n_loops.empty() || stored.empty()) return false;
+  return std::all_of(stored.begin(), stored.end(), [&](size_t index) {
+    const FlatOperand operand = Flatten(part, part.operands[index]);
+    return operand.strides[problem.m_loops.back()] == 1 && operand.strides[problem.n_loops.back()] != 1;
+  });
 }
 
 int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lanes, int most,

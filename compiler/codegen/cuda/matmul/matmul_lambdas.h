@@ -32,6 +32,8 @@ void WriteBases(const Part& part, const MatmulProblem& problem, const std::strin
 
 // Points of the innermost loop of N that an epilogue computes at once.
 int EpilogueLanes(const Part& part, const MatmulProblem& problem);
+// Whether all results lie next to each other along M and not along N, as in images with channels first.
+bool LiesDown(const Part& part, const MatmulProblem& problem);
 // auto fetch = [&](m, n, u32* words): loads what the epilogue of `lanes` points reads besides sums, if it
 // lies in vectors. WriteEpilogue must come next; it finds the data in its argument `words`, until the
 // writer's scope is restored. Returns the number of words, `most` at most.

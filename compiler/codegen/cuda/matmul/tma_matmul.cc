@@ -85,6 +85,7 @@ TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, con
   matmul.lanes = EpilogueLanes(part, problem);
   matmul.factors = FactorsOf(part.operands[part.lhs].dtype, part.operands[part.rhs[0]].dtype);
   matmul.b_constant = AreConstant(context, part.rhs);
+  matmul.down = LiesDown(part, problem);
   matmul.turns = ShapesOf(c).turns;
   return matmul;
 }

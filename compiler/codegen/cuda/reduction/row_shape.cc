@@ -317,11 +317,19 @@ bool ShareElements(const PartContext& context) {
   return shared;
 }
 
-// Threads of a row: a block, a warp, or part of a warp with one thread for each vector.
-int64_t WidthOf(const GpuTable& gpu, const RowShape& shape) {
+// Threads of a row: a block, a warp, or part of a warp. Where threads abound, each takes several elements of
+// a short row: fewer blocks wait, and fewer threads exchange their sums.
+int64_t WidthOf(const PartContext& context, const RowShape& shape) {
+  constexpr double kThreads = 1024;  // of a multiprocessor: enough
+  const int64_t several = shape.lanes == 1 ? 8 : 1;
+  const GpuTable& gpu = GpuTableOf(context.target);
   if (shape.vectors > (shape.lanes > 1 ? gpu.row_warp_vectors : gpu.row_warp_elements)) return kCudaBlock;
+  const auto rows = static_cast<double>(context.Points(0, context.part.outer));
   int64_t width = 1;
   while (width < std::min<int64_t>(32, shape.vectors)) width *= 2;
+  while (width > 1 && shape.vectors <= several * width / 2 &&
+         rows * static_cast<double>(width / 2) >= kThreads * context.Processors())
+    width /= 2;
   return width;
 }
 
@@ -345,7 +353,7 @@ std::optional<RowShape> ShapeOfRow(const PartContext& context) {
   const GpuTable& gpu = GpuTableOf(context.target);
   if (shape.lanes == 1 && (shape.vectors > gpu.row_warp_elements || !LieTogether(part, shape.along)))
     return std::nullopt;
-  shape.width = WidthOf(gpu, shape);
+  shape.width = WidthOf(context, shape);
   shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
   if (shape.rounds > kMostRounds) return std::nullopt;
   if (shape.lanes > 1) shape.cached = CachedOperands(context, shape);

@@ -40,6 +40,9 @@ int64_t RegistersOf(const Part& part, const RowShape& shape);
 // rows read the same elements. No value if it is too long, or long and not readable as vectors.
 std::optional<RowShape> ShapeOfRow(const PartContext& context);
 
+// Threads of a row as kPlainReduction reads it: a warp or a block, larger for few long rows.
+int64_t WidthOfPlainRow(const PartContext& context);
+
 // Bytes of shared memory of a block if the row lies there.
 int64_t SharedBytesOf(const Part& part, const RowShape& shape);
 
