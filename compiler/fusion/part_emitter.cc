@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "compiler/ir/builder.h"
 #include "core/scalar.h"
 
 namespace rondo::fusion {
@@ -308,7 +309,10 @@ int PartEmitter::IndexedOperand(NodeId id, NodeId home_of, const View& data_view
     NodeId index = node.inputs[first_index + k];
     int slot = static_cast<int>(first_index + k);
     int operand = Read(c_.base(index), ir::Compose(c_.graph.ViewOf(index), view), id, slot);
-    uses.push_back({operand, attrs.dims[k].extent, attrs.dims[k].wrap, attrs.dims[k].fault});
+    const ir::IndexedDim& dim = attrs.dims[k];
+    const bool inside =
+        ir::Builder(&c_.graph).AlwaysInside(c_.base(index), {dim.stride, dim.extent, /*wrap=*/false});
+    uses.push_back({operand, dim.extent, dim.wrap && !inside, dim.fault && !inside});
     extents.push_back(attrs.dims[k].extent);
     strides.push_back(attrs.dims[k].stride);
   }

@@ -112,13 +112,13 @@ struct GpuTable {
                                 // for themselves: 8.3 and 28.1 us [fit]
   // Blocks that share keys and values, by wgmma, of 64 queries (narrow) or 128 (wide): a kernel, each round
   // of blocks, each key and each feature of it and its value; two blocks at once (62 kernels of 4 to 240 us,
-  // within 15 %) [fit]
+  // within 15 %; several wide blocks after one another: 85 and 110 us) [fit]
   double attention_narrow_start = 1300;
   double attention_narrow_block = 2100;
   double attention_narrow_key = 8.6;
   double attention_narrow_feature = 0.113;
   double attention_together = 0.83;
-  double attention_wide_start = 5300;
+  double attention_wide_block = 5300;
   double attention_wide_key = 14;
   double attention_wide_feature = 0.147;
   // A block whose warpgroups take turns: its start and end; a stage; each key of a warpgroup's stage, each
@@ -212,6 +212,7 @@ struct GpuTable {
   double window_line = 40;       // cycles that a line's first read is waited for
   double window_issue = 4;       // warps that issue in one cycle
   double window_load_bytes = 4;  // bytes of a thread that one cycle of the load units brings
+  double window_apart = 16;      // loads of a warp whose threads read far apart: 1,700 us [fit]
 };
 
 // The row of a target: its own (CudaTarget::table), or else the H200's, the only one that was measured.

@@ -78,8 +78,8 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
   const double rows = static_cast<double>(tiles.tile_rows()), busiest = Busiest(context, tiles);
   const double single =
       (layout.key_lanes <= 1 ? layout.features : 0) + (layout.value_lanes <= 1 ? layout.values : 0);
-  const double besides =
-      MaskCycles(context, tiles, busiest * rows * keys) + busiest * keys * single / gpu.attention_elements;
+  const double besides = MaskCycles(context, tiles, busiest * rows * keys) +
+                         busiest * (rows + keys) * single / gpu.attention_elements;
   if (layout.wgmma == 0) {
     const double features = layout.padded(layout.features) + layout.padded(layout.values);
     // A wide stage leaves too few registers for the scores of wide heads; a narrow stage waits more often.
@@ -91,8 +91,8 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
   const double features = RoundUp(layout.features, 16) + layout.wgmma_values();
   const double together = resident > 1 && busiest > 1 ? gpu.attention_together : 1;
   if (wide)
-    return gpu.attention_wide_start + besides +
-           busiest * keys * (gpu.attention_wide_key + features * gpu.attention_wide_feature);
+    return besides + busiest * (gpu.attention_wide_block +
+                                keys * (gpu.attention_wide_key + features * gpu.attention_wide_feature));
   const double key = gpu.attention_narrow_key + features * gpu.attention_narrow_feature;
   const double longest = gpu.attention_narrow_block + keys / share * key;
   const double all =

@@ -31,7 +31,12 @@ double Cycles(const PartContext& context, const WindowShape& shape) {
   const double read = kernel / static_cast<double>(shape.taps) *
                       static_cast<double>(std::min(span, shape.points * shape.taps));
   const double factors = product ? kernel * (shape.weight_vector ? 1 : lanes) : 0;
-  const double loads = lines * (read + factors);
+  // Neighbouring threads have neighbouring groups or pixels; where neither lie close together, a warp's load
+  // is many.
+  constexpr int64_t kClose = 8;  // elements
+  const std::vector<int64_t> strides = Flatten(part, part.operands[part.lhs]).strides;
+  const bool apart = lanes == 1 && strides[kChannels] > kClose && strides[first - 1] > kClose;
+  const double loads = lines * (read * (apart ? gpu.window_apart : 1) + factors);
   const double work = lines * (read * (gpu.window_read + lanes) + factors + (product ? kernel * lanes : 0) +
                                kernel * points * lanes) +
                       points * (lanes * EpilogueInstructions(gpu, part.epilogue) + gpu.window_output) +

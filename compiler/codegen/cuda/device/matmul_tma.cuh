@@ -77,7 +77,7 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
     for (int j = 0; j < B_COUNT; ++j) prefetch_tensor_map(b[j]);
   }
   if (CLUSTER > 1)
-    cluster_barrier();
+    cluster_meet();
   else
     __syncthreads();
 
@@ -139,6 +139,14 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
             stage = 0;
             phase ^= 1;
           }
+        }
+      }
+      // No block ends while others of its cluster may still say here that a stage is free.
+      for (int s = 0; CLUSTER > 1 && SPLIT_K == 1 && s < STAGES; ++s) {
+        mbarrier_wait(empty + 8 * stage, phase);
+        if (++stage == STAGES) {
+          stage = 0;
+          phase ^= 1;
         }
       }
     }
@@ -297,9 +305,9 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
       }
     }
   }
-  // No block ends while others of its cluster may still reach its shared memory.
+  // No block ends while others of its cluster may still read its accumulators.
   if (SPLIT_K > 1 && warp >= 4 * GROUPS) cluster_barrier();
-  if (CLUSTER > 1) cluster_barrier();
+  if (SPLIT_K > 1) cluster_meet();
 }
 #endif
 

@@ -13,10 +13,16 @@ namespace {
 
 constexpr size_t kMostCoordinates = 3;  // coordinates of a place in the device templates
 
-// A grouped convolution is many matmuls of few columns each.
+// A grouped convolution is many matmuls of few columns each. Even one column is enough for groups of several
+// channels, which window_convolution.cc would read element by element.
 bool IsEnough(const Part& part, const MatmulProblem& problem) {
+  constexpr int64_t kSeveral = 8;
   const bool grouped = part.skeleton == Skeleton::kConvolution && problem.batches > 1;
-  return problem.n >= (grouped ? 4 : 8) && problem.m * problem.n * (grouped ? problem.batches : 1) >= 1024;
+  const bool several = grouped && part.loops[static_cast<size_t>(EpilogueLoops(part))] >= kSeveral;
+  return problem.n >= (several   ? 1
+                       : grouped ? 4
+                                 : 8) &&
+         problem.m * problem.n * (grouped ? problem.batches : 1) >= 1024;
 }
 
 // Whether tiles of A can be copied: absent elements must be zeros.
