@@ -64,6 +64,34 @@ def norm(rows, elements, dtype="f16", kind="layer"):
                 tolerance={"f32": 1e-4, "f16": 4e-3}[dtype])
 
 
+def group_norm(channels, groups, size, last=False, dtype="f16"):
+    """A group norm of a square image as exporters write it; `last`: an image whose channels lie last."""
+    def nodes():
+        import numpy as np
+        from onnx import helper, numpy_helper
+        stored = {"f16": np.float16, "f32": np.float32}[dtype]
+        constants = [numpy_helper.from_array(np.array(value, kind), name) for name, value, kind in (
+            ("rows", [1, groups, -1], np.int64), ("image", [1, channels, size, size], np.int64),
+            ("ones", [1] * groups, stored), ("zeros", [0] * groups, stored))]
+        lines = [("Reshape", ["first", "rows"], "flat"), ("InstanceNormalization", ["flat", "ones", "zeros"], "normal"),
+                 ("Reshape", ["normal", "image"], "back"), ("Mul", ["back", "g"], "scaled"), ("Add", ["scaled", "b"], "shifted")]
+        made = [helper.make_node(op, inputs, [output]) for op, inputs, output in lines]
+        order = ([0, 3, 1, 2], [0, 2, 3, 1]) if last else ([0, 1, 2, 3], [0, 1, 2, 3])
+        return [helper.make_node("Transpose", ["x"], ["first"], perm=order[0]), *made,
+                helper.make_node("Transpose", ["shifted"], ["y"], perm=order[1])], constants
+
+    def torch_call(t):
+        import torch
+        x = t["x"].permute(0, 3, 1, 2) if last else t["x"]
+        y = torch.nn.functional.group_norm(x, groups) * t["g"] + t["b"]
+        return y.permute(0, 2, 3, 1) if last else y
+
+    shape = (1, size, size, channels) if last else (1, channels, size, size)
+    weights = tuple(Port(name, dtype, (1, channels, 1, 1)) for name in "gb")
+    return Case(f"group{groups}_{dtype}_{channels}x{size}x{size}" + ("_last" if last else ""), (Port("x", dtype, shape),),
+                Port("y", dtype, shape), nodes, torch_call, 0.0, weights=weights, tolerance={"f32": 1e-4, "f16": 4e-3}[dtype])
+
+
 def cases():
     for rows, elements in ((65536, 64), (65536, 49), (100000, 32), (8192, 128), (16384, 77), (4096, 1024), (64, 8192),
                            (100000, 7), (1, 64), (197, 197), (2048, 384), (300, 50257)):
@@ -76,6 +104,11 @@ def cases():
     for rows, elements in ((65536, 64), (100000, 9), (1000, 1000), (8, 100000)):
         yield norm(rows, elements, kind="mean")
         yield norm(rows, elements, "f32", kind="max")
+    for channels, groups, size in ((128, 32, 512), (256, 32, 256), (64, 1, 256), (64, 64, 512)):
+        yield group_norm(channels, groups, size)
+        yield group_norm(channels, groups, size, last=True)
+    for kind in ("mean", "max"):
+        yield norm(1, 50000000, kind=kind)
     for rows, elements in ((64, 16384), (1024, 1024), (1, 1000000), (4096, 77), (16384, 64), (8, 50000), (1, 5000)):
         yield cumulative(rows, elements)
     yield cumulative(64, 16384, "f16")
