@@ -103,6 +103,8 @@ constexpr PipelineEntry kPipeline[] = {
      "weights of convolutions lie as the target reads them: output channels last, or input channels"},
     {"fuse_quant_range", GraphAndBodies<passes::FuseQuantRange>, kEach, kOptional, kGpus, Leaves::kGraph,
      kPaired, "what quantises a tensor by its range finds that, or the kernel before it does"},
+    {"split_reductions", SplitReductions, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
+     "reductions over few long rows, or over rows whose elements lie apart, are over slices of them first"},
     {"rematerialise", GraphAndBodies<passes::Rematerialise>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "what is small and quick to compute is computed by who reads it, in no kernel of its own before"},
     {"combine_collectives", CombineSmallCollectives, kOnce, kOptional, kAny, Leaves::kGraph, kPaired,

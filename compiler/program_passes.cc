@@ -7,12 +7,14 @@
 #include "compiler/codegen/cuda/add_modules.h"
 #include "compiler/codegen/cuda/choose_libraries.h"
 #include "compiler/codegen/cuda/estimate_kernels.h"
+#include "compiler/codegen/cuda/reduction/team_limits.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/given_ports.h"
 #include "compiler/ir/loop.h"
 #include "compiler/ir/port_names.h"
 #include "compiler/model_shapes.h"
 #include "compiler/node_fates.h"
+#include "compiler/passes/split_reductions.h"
 #include "compiler/schedule/expand_loops.h"
 #include "compiler/schedule/keep_together.h"
 #include "compiler/schedule/streams.h"
@@ -275,6 +277,20 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::PairState(&program->graph, options));
   *text = std::move(result.text);
   return Status::Ok();
+}
+
+Status SplitReductions(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  const TargetTraits traits = TraitsOf(compilation->options.targets);
+  passes::SplitOptions options;
+  for (const Target& target : compilation->options.targets.all)
+    if (!target.is_host()) options.processors = std::max<int64_t>(options.processors, target.gpu->processors);
+  options.row_blocks = traits.clusters ? cuda::kTeamBlocks : 1;
+  options.row_bytes = 4 * cuda::kTeamRegisters * kCudaBlock;
+  options.channels_last = traits.tensor_cores;
+  RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::SplitReductions(&program->graph, options));
+  *text = std::move(result.text);
+  return ir::ForEachBody(&program->graph,
+                         [&](ir::Graph* body) { return passes::SplitReductions(body, options).status(); });
 }
 
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text) {

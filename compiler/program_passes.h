@@ -46,6 +46,7 @@ Status TokenLoop(Compilation* compilation, ProgramInWork* program, std::string* 
 // `states`.
 void KeepSamplingWhole(const ir::Graph& graph, shard::StateShardings* states);
 Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status SplitReductions(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status CombineSmallCollectives(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status ChunkCollectives(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status AddVariants(Compilation* compilation, ProgramInWork* program, std::string* text);

@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"columns"};
 
+constexpr int64_t kMostColumns = 32;  // of a block (device/columns.cuh)
+
 // How neighbouring rows are spread over threads. The rows are next to each other in memory, but a row's own
 // elements are not.
 struct ColumnShape {
@@ -77,9 +79,11 @@ std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
   shape.lanes = static_cast<int>(lanes);
   shape.rows = context.Points(0, part.outer);
   shape.elements = context.Points(part.outer, part.loops.size());
-  // A sector has 32 bytes: two threads with one load each are enough.
+  // A sector has 32 bytes: threads side by side read it, two where their loads are the widest.
   while (shape.lanes * bytes > 16 && shape.lanes > 2) shape.lanes /= 2;
-  if (2 * shape.lanes <= shape.rows) shape.wide = 2;
+  while (shape.wide * shape.lanes * bytes < 32 &&
+         2 * shape.wide * shape.lanes <= std::min(shape.rows, kMostColumns))
+    shape.wide *= 2;
   // If elements are written and there are fewer than a block's threads, each thread should have its own
   // element.
   if (stores && shape.elements < shape.slots()) return std::nullopt;

@@ -13,6 +13,7 @@
 #include "compiler/codegen/cuda/reduction/reduction_variants.h"
 #include "compiler/codegen/cuda/reduction/row_shape.h"
 #include "compiler/codegen/cuda/reduction/stage_repeats.h"
+#include "compiler/codegen/cuda/reduction/team_limits.h"
 
 namespace rondo::cuda {
 
@@ -20,8 +21,6 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"row_team"};
 
-constexpr int64_t kMostRegisters = 128;  // of one thread, for what a row keeps; half for two blocks together
-constexpr int64_t kMostBlocks = 8;       // blocks of a cluster that every GPU supports
 constexpr size_t kManyStages = 8;
 constexpr int64_t kTold = 8 << 10;  // bytes of shared memory for the exchange between blocks, at most
 
@@ -64,7 +63,7 @@ std::optional<RowShape> ShapeOfTeamRow(const PartContext& context, int resident 
       rows == 1 && FindsExtremes(part) ? GpuTableOf(context.target).team_extremes : kLeastTeamRow;
   if (!context.target.clusters() || part.reduced == 0 || elements < least) return std::nullopt;
   RowShape shape;
-  shape.cluster = kMostBlocks;
+  shape.cluster = kTeamBlocks;
   const double most_blocks = resident * context.Processors();
   while (part.kept == 0 && static_cast<double>(rows * shape.cluster) > most_blocks) shape.cluster /= 2;
   if (shape.cluster < 2 || (context.cluster != 0 && context.cluster != shape.cluster)) return std::nullopt;
@@ -76,10 +75,10 @@ std::optional<RowShape> ShapeOfTeamRow(const PartContext& context, int resident 
   if (shape.lanes > 1) shape.cached = CachedOperands(context, shape);
   shape.in_shared = FitsShared(context, shape, rows);
   if (shape.in_shared) return shape;
-  const int64_t most = kMostRegisters / BlocksTogether(context, rows, shape.cluster);
+  const int64_t most = kTeamRegisters / BlocksTogether(context, rows, shape.cluster);
   if (RegistersOf(part, shape) > most) shape.cached.clear();
   const int64_t registers = RegistersOf(part, shape);
-  if (registers > kMostRegisters) return std::nullopt;
+  if (registers > kTeamRegisters) return std::nullopt;
   if (registers == 0 && resident > 1 && !FillsSectors(part)) return ShapeOfTeamRow(context, 1);
   shape.in_registers = registers > 0;
   return shape;
