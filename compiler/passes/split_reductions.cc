@@ -218,7 +218,7 @@ class RowSplitter {
     constexpr int64_t kStill = 4;  // times shorter, or longer
     const int64_t vector = extent * inside % kVector == 0 ? kVector : 1;
     int64_t best = 1;
-    for (int64_t factor = 2; factor * inside <= kStill * options_.most_slice && factor < extent; ++factor) {
+    for (int64_t factor = 2; factor * inside <= kStill * options_.most_slice && factor <= extent; ++factor) {
       if (extent % factor != 0 || factor * inside % vector != 0) continue;
       if (factor * inside > slice && best * inside * kStill >= options_.least_slice) break;
       best = factor;
@@ -343,7 +343,7 @@ Result<PassResult> SplitReductions(ir::Graph* graph, const SplitOptions& options
   PassResult result;
   if (options.processors > 0) result.changes = RowSplitter(graph, options).Run();
   Tidy(graph);
-  result.text = Count(result.changes, "reduction") + " over slices of its rows first";
+  result.text = Count(result.changes, "reduction") + " by slices first";
   return result;
 }
 
