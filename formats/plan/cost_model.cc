@@ -15,7 +15,7 @@ constexpr AllReduceTime kThreads[] = {{0, 15, 40}, {1 << 20, 400, 1600}};
 constexpr double kTakenByNccl = 0.8;
 // The start times are for map, reduction, matmul, convolution and attention. A stream is read at 4.67 TB/s,
 // and a copy runs at 4.28 TB/s.
-constexpr MachineRates kH200 = {7.4, {0.6, 0.6, 2, 2, 2.3}, 4.55e6, 3.7e6, 6.6e8, 3.2e7};
+constexpr MachineRates kH200 = {3.4, {0.6, 0.6, 2, 2, 2.3}, 4.55e6, 3.7e6, 6.6e8, 3.2e7};
 constexpr MachineRates kCore = {0, {0.3, 0.3, 0.3, 0.3, 0.3}, 1.0e4, 1.0e4, 4.0e4, 8.0e4};
 
 bool Narrow(const Kernel& kernel) {

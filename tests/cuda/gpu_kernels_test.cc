@@ -208,6 +208,29 @@ TEST(GpuKernels, ShortRowsShareAWarp) {
   EXPECT_EQ(suite.Count("threadIdx.x / 16u"), 8u);
 }
 
+// Many short rows of single elements have fewer threads than elements. Long rows of which there are too many
+// for clusters are read for each stage: as vectors, or element by element by larger blocks.
+TEST(GpuKernels, ManyRowsMatchTheReference) {
+  uint32_t seed = 700;
+  Suite small;
+  small.processors = 1;
+  for (int64_t row : {9, 13, 49}) {
+    AddNorm(&small, 3000, {row}, DType::kF16, DType::kF16, seed++);
+    AddSoftmax(&small, 3000, row, DType::kF32, seed++);
+  }
+  small.Run();
+  EXPECT_EQ(small.Count("threadIdx.x / 2u"), 4u);
+  EXPECT_EQ(small.Count("threadIdx.x / 8u"), 2u);
+  Suite large;
+  large.processors = 1;
+  AddNorm(&large, 5, {40000}, DType::kF16, DType::kF16, seed++);
+  AddNorm(&large, 5, {40002}, DType::kF32, DType::kF16, seed++);
+  AddNorm(&large, 5, {40001}, DType::kF16, DType::kF32, seed++);
+  large.Run();
+  EXPECT_EQ(large.Count("start + r * 256u"), 2u);
+  EXPECT_EQ(large.Count("start + r * 1024u"), 1u);
+}
+
 // y[t, i] = the sum of x[t, j] over j < i, or with `own` over j <= i.
 void AddRunningSums(Suite* suite, int64_t rows, int64_t row, bool own, DType type, uint32_t seed) {
   Random random(seed);
@@ -533,6 +556,21 @@ TEST(GpuKernels, MapsMatchTheReference) {
     }
   }
   suite.Run();
+}
+
+// Threads of large maps read what several points need before they store the first.
+TEST(GpuKernels, MapsOfManyPointsMatchTheReference) {
+  Suite suite;
+  suite.processors = 1;
+  uint32_t seed = 30;
+  for (DType type : {DType::kF32, DType::kF16}) {
+    AddMap(&suite, {63, 1001}, type, DType::kF16, 0, seed++);
+    AddMap(&suite, {500, 64}, type, type, 0, seed++);
+    AddMap(&suite, {77777}, type, DType::kBF16, 0, seed++);
+    AddMap(&suite, {999, 12}, type, type, 16, seed++);
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("+ r * kBlockThreads"), 5u);  // in the others an operand is transposed
 }
 
 // Vectors, single elements, several blocks, points that end within a warp.

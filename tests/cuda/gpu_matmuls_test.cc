@@ -1,4 +1,6 @@
 // Generated matmuls, convolutions and colliding writes against the reference (gpu_suite.h).
+#include <array>
+
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "tests/cuda/gpu_suite.h"
 #include "tests/host/random_layout.h"
@@ -15,6 +17,7 @@ struct ProductCase {
   bool prologue = false;
   int64_t split = 1;  // K is split into this many pieces, which lie apart in A
   bool tf32 = false;
+  bool out_by_rows = false;  // residual and results are contiguous along M
 };
 
 // sums[0] * sigmoid(sums[1]), or sum + erf(sum), plus a bias for each column and a residual.
@@ -37,6 +40,10 @@ Tape Epilogue(PartMaker& maker, int rights, DType type, uint16_t bias, uint16_t 
 Tolerance ToleranceOf(DType type, double scale) {
   if (type == DType::kF32) return {1e-4, 2e-5 * scale};
   return {type == DType::kF16 ? 4e-3 : 2e-2, (type == DType::kF16 ? 1e-3 : 8e-3) * scale};
+}
+
+std::vector<int> OutOrder(const ProductCase& p) {
+  return p.out_by_rows ? std::vector<int>{0, 2, 1} : std::vector<int>{0, 1, 2};
 }
 
 void AddProduct(Suite* suite, const ProductCase& p, DType type, uint32_t seed) {
@@ -67,8 +74,8 @@ void AddProduct(Suite* suite, const ProductCase& p, DType type, uint32_t seed) {
     part.prologue = maker.Keep(prologue);
   }
   const uint16_t bias = maker.Operand(type, Mode::kRead, {2}),
-                 residual = maker.Operand(type, Mode::kRead, {0, 1, 2}),
-                 out = maker.Operand(type, Mode::kWrite, {0, 1, 2});
+                 residual = maker.Operand(type, Mode::kRead, OutOrder(p)),
+                 out = maker.Operand(type, Mode::kWrite, OutOrder(p));
   part.epilogue = Epilogue(maker, p.rights, type, bias, residual, out);
   c.memory.Randomise(maker, random);
   part.tf32 = p.tf32;
@@ -90,6 +97,23 @@ TEST(GpuProducts, OfFewPointsMatchTheReference) {
     for (DType type : kFloats) AddProduct(&suite, p, type, seed++);
   }
   suite.Run();
+}
+
+// Results that lie along M, as images with channels first: neighbouring threads write neighbouring rows.
+TEST(GpuProducts, WithResultsAlongMMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 960;
+  for (const auto& [batch, rows, columns, depth, rights] : std::vector<std::array<int64_t, 5>>{
+           {1, 300, 64, 128, 1}, {2, 133, 96, 256, 2}, {1, 64, 520, 384, 1}, {1, 1000, 40, 72, 1}}) {
+    for (DType type : kFloats) {
+      ProductCase p = {batch, rows, columns, depth, static_cast<int>(rights), true};
+      p.out_by_rows = true;
+      AddProduct(&suite, p, type, seed++);
+    }
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count(", 1, 0}>(m_tile") + suite.Count(", 1, 1}>(block") + suite.Count(", 1, 2}>(block"),
+            suite.size());
 }
 
 TEST(GpuProducts, OfFewRowsMatchTheReference) {

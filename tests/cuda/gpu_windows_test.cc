@@ -99,8 +99,8 @@ TEST(GpuWindows, ReductionsOfRowsSideBySideMatchTheReference) {
   Suite suite;
   uint32_t seed = 800;
   // Loads of 16 bytes and fewer.
-  const int64_t shapes[][3] = {{1, 32, 12544}, {2, 24, 49},  {3, 40, 200}, {1, 6, 25}, {1, 2048, 7},
-                               {2, 8, 1},      {1, 36, 200}, {2, 42, 300}};
+  const int64_t shapes[][3] = {{1, 32, 12544}, {2, 24, 49}, {3, 40, 200}, {1, 6, 25},
+                               {1, 2048, 7},   {2, 8, 1},   {1, 36, 200}, {2, 42, 300}};
   for (const auto& shape : shapes) {
     for (DType type : kFloats) {
       Random random(seed);

@@ -355,9 +355,12 @@ std::optional<RowShape> ShapeOfRow(const PartContext& context) {
     return std::nullopt;
   shape.width = WidthOf(context, shape);
   shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
-  if (shape.rounds > kMostRounds) return std::nullopt;
   if (shape.lanes > 1) shape.cached = CachedOperands(context, shape);
-  if (RegistersOf(part, shape) > kMostRegisters) return std::nullopt;
+  if (shape.rounds <= kMostRounds && RegistersOf(part, shape) <= kMostRegisters) return shape;
+  // Longer rows are read anew by each stage, still as vectors, if they keep nothing.
+  if (part.kept != 0 || shape.lanes == 1 || shape.width < kCudaBlock) return std::nullopt;
+  shape.cached.clear();
+  shape.in_registers = false;
   return shape;
 }
 

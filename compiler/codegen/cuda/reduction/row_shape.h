@@ -36,8 +36,9 @@ bool FillsSectors(const Part& part);
 // Registers of one thread for kept values and the cached operands.
 int64_t RegistersOf(const Part& part, const RowShape& shape);
 
-// A row that neighbouring lanes of a warp, a warp or a block keep; or that one thread handles alone, if many
-// rows read the same elements. No value if it is too long, or long and not readable as vectors.
+// A row that neighbouring lanes of a warp, a warp or a block keep; or that a block reads for each stage, if
+// it is too long and vectors suit; or that one thread handles alone, if many rows read the same elements. No
+// value for others.
 std::optional<RowShape> ShapeOfRow(const PartContext& context);
 
 // Threads of a row as kPlainReduction reads it: a warp or a block, larger for few long rows.
