@@ -40,23 +40,19 @@ const Shape& SinkDomain(const Context& context, const Group& group) {
   return sink.op == Op::kIndexedWrite ? context.node(sink.inputs[1]).shape : sink.shape;
 }
 
+void StoreResult(const Context& context, NodeId id, const View& view, PartEmitter* builder,
+                 TapeWriter* tape) {
+  if (context.node(id).op == Op::kIndexedWrite) {
+    builder->StoreIndexed(tape, id, view, builder->InputValue(tape, id, 1, view));
+  } else {
+    builder->Store(tape, id, view, builder->Value(tape, id, view));
+  }
+}
+
 void StoreSink(const Context& context, const Group& group, const View& view, PartEmitter* builder,
                TapeWriter* tape) {
-  const Node& sink = context.node(group.sink);
-  if (sink.op == Op::kIndexedWrite) {
-    int reg = builder->InputValue(tape, group.sink, 1, view);
-    builder->StoreIndexed(tape, group.sink, view, reg);
-  } else {
-    int reg = builder->Value(tape, group.sink, view);
-    builder->Store(tape, group.sink, view, reg);
-  }
-  for (NodeId id : group.beside) {
-    if (context.node(id).op == Op::kIndexedWrite) {
-      builder->StoreIndexed(tape, id, view, builder->InputValue(tape, id, 1, view));
-    } else {
-      builder->Store(tape, id, view, builder->Value(tape, id, view));
-    }
-  }
+  StoreResult(context, group.sink, view, builder, tape);
+  for (NodeId id : group.beside) StoreResult(context, id, view, builder, tape);
 }
 
 Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {

@@ -33,7 +33,11 @@ LoweredOp WaitFor(const LoweredOp& start, int start_index);
 void AddDomain(const Shape& domain, IterationSpace* space, PartEmitter* builder);
 // The domain of a group that ends in its sink: the sink's shape, or that of its updates for a kIndexedWrite.
 const Shape& SinkDomain(const Context& context, const Group& group);
-// Evaluates and stores the sink; `view` shows the sink's shape (or updates') over the domain.
+// Evaluates a node and stores it, or what a kIndexedWrite writes; `view` shows its shape (or that of its
+// updates) over the domain.
+void StoreResult(const Context& context, NodeId id, const ir::View& view, PartEmitter* builder,
+                 TapeWriter* tape);
+// The sink and what is stored beside it; `view` shows the sink's shape (or updates') over the domain.
 void StoreSink(const Context& context, const Group& group, const ir::View& view, PartEmitter* builder,
                TapeWriter* tape);
 // Dense row-major strides.

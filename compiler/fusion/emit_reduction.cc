@@ -231,9 +231,9 @@ class RowPart {
       bool leaves = LeavesGroup(id);
       auto kept = kept_.find(id);
       if (!leaves && kept == kept_.end()) continue;
-      int reg = builder_.Value(&tape, id, element_view_);
-      if (kept != kept_.end()) tape.Add(Effect(TapeOp::kKeep, tape, kept->second, reg));
-      if (leaves) builder_.Store(&tape, id, element_view_, reg);
+      if (kept != kept_.end())
+        tape.Add(Effect(TapeOp::kKeep, tape, kept->second, builder_.Value(&tape, id, element_view_)));
+      if (leaves) StoreResult(c_, id, element_view_, &builder_, &tape);
     }
     for (NodeId id : members_) {
       if (!IsReduce(id) || level_[id] != stage_ + 1) continue;
@@ -257,9 +257,8 @@ class RowPart {
       auto slot = slots_.find(id);
       bool set = slot != slots_.end() && !IsReduce(id);
       if (!leaves && !set) continue;
-      int reg = builder_.Value(&tape, id, row_view_);
-      if (set) sets.emplace_back(slot->second, reg);
-      if (leaves) builder_.Store(&tape, id, row_view_, reg);
+      if (set) sets.emplace_back(slot->second, builder_.Value(&tape, id, row_view_));
+      if (leaves) StoreResult(c_, id, row_view_, &builder_, &tape);
     }
     for (const auto& [slot, reg] : sets) tape.Add(Effect(TapeOp::kSetScalar, tape, slot, reg));
     return tape;

@@ -86,15 +86,16 @@ bool Grouping::Joins(const Group& group, NodeId at, const std::vector<NodeId>& r
 }
 
 // A path beside the result that starts at its reader `first`: pointwise nodes with constants, one after
-// another, that end in FP8 numbers or in a combination into one number. Empty if there is no such path, or it
-// cannot be computed at the result's points.
+// another, that end in FP8 numbers or, possibly with elements of other tensors, in a combination into one
+// number. Empty if there is no such path, or it cannot be computed at the result's points.
 std::vector<NodeId> Grouping::PathBeside(const Group& group, NodeId first, PathEnd end) {
   constexpr size_t kMostSteps = 6;
   std::vector<NodeId> path;
   for (NodeId at = group.sink, next = first; path.size() < kMostSteps;
        at = next, next = c_.readers[next][0]) {
     const Node& node = c_.node(next);
-    if (end == PathEnd::kOneNumber && Combines(group, path, at, next)) {
+    if (end == PathEnd::kOneNumber && Combines(group, path, at, next) &&
+        ir::IsDense(c_.graph.ViewOf(node.inputs[1]), c_.node(at).shape.elements())) {
       path.push_back(next);
       return path;
     }
@@ -102,9 +103,10 @@ std::vector<NodeId> Grouping::PathBeside(const Group& group, NodeId first, PathE
         !Joins(group, group.sink, path, next))
       return {};
     for (NodeId input : node.inputs) {
-      const bool read = c_.base(input) == at && ir::IsDense(c_.graph.ViewOf(input), node.shape.elements());
-      const bool number =
-          c_.graph.IsConstant(c_.base(input)) && c_.node(c_.base(input)).shape.elements() == 1;
+      const NodeId base = c_.base(input);
+      const bool from = base == at || (end == PathEnd::kOneNumber && !c_.InGroup(base, group.id));
+      const bool read = from && ir::IsDense(c_.graph.ViewOf(input), node.shape.elements());
+      const bool number = c_.graph.IsConstant(base) && c_.node(base).shape.elements() == 1;
       if (!read && !number) return {};
     }
     path.push_back(next);
@@ -114,8 +116,8 @@ std::vector<NodeId> Grouping::PathBeside(const Group& group, NodeId first, PathE
   return {};
 }
 
-// Whether `id` combines all elements of `at`, which the group's kernel computes once it includes `path`, into
-// one number, and the kernel supports that.
+// Whether `id` combines elements of `at`, which the group's kernel computes once it includes `path`, or
+// reads, into one number, and the kernel supports that.
 bool Grouping::Combines(const Group& group, const std::vector<NodeId>& path, NodeId at, NodeId id) {
   const Node& node = c_.node(id);
   if (!ir::CombinesIntoOne(node) || !MayJoin(group.id, id, path) || c_.FusionOff(id) ||
@@ -124,15 +126,25 @@ bool Grouping::Combines(const Group& group, const std::vector<NodeId>& path, Nod
   std::vector<NodeId> members = group.nodes;
   members.insert(members.end(), path.begin(), path.end());
   return c_.base(node.inputs[1]) == at && c_.base(node.inputs[0]) != at &&
-         ir::IsDense(c_.graph.ViewOf(node.inputs[1]), c_.node(at).shape.elements()) &&
          !cycles_.WouldCycleAsReader(members, id);
 }
 
 // Adds readers that combine all of the group's result, or of values derived from it, so that its kernel does
 // this while each element is at hand.
 void Grouping::CombineBeside(Group* group) {
-  if (!c_.options.target.atomics || c_.node(group->sink).op == Op::kIndexedWrite) return;
-  TakeBeside(group, PathEnd::kOneNumber);
+  if (!c_.options.target.atomics) return;
+  const Node& sink = c_.node(group->sink);
+  if (sink.op != Op::kIndexedWrite) return TakeBeside(group, PathEnd::kOneNumber);
+  // The other extreme of a tensor that this map reads only for one.
+  if (!ir::CombinesIntoOne(sink)) return;
+  const NodeId all = sink.inputs[1];
+  for (NodeId reader : c_.readers[c_.base(all)]) {
+    const bool same = ir::CombinesIntoOne(c_.node(reader)) &&
+                      c_.graph.ViewOf(c_.node(reader).inputs[1]) == c_.graph.ViewOf(all);
+    if (!same || !Combines(*group, {}, c_.base(all), reader) || !budget_.Take(*group, reader)) continue;
+    Join(group, reader);
+    group->beside.push_back(reader);
+  }
 }
 
 // Adds readers that quantise a result which is also stored for other readers: the kernel stores both.

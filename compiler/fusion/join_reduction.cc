@@ -45,7 +45,13 @@ Grouping::Kind Grouping::KindOf(const Rows& rows, const Kinds& kinds, NodeId id)
                 Of(kinds, c_.base(node.inputs[0])) == Kind::kElement && ir::IsDense(view, elements);
     return fits ? Kind::kRow : Kind::kNone;
   }
-  if (node.op != Op::kPointwise || c_.FusionOff(id)) return Kind::kNone;
+  if (c_.FusionOff(id)) return Kind::kNone;
+  if (c_.options.target.atomics && ir::CombinesIntoOne(node)) {
+    const Kind all = Of(kinds, c_.base(node.inputs[1]));
+    const bool fits = ir::IsDense(c_.graph.ViewOf(node.inputs[1]), all == Kind::kRow ? count : elements);
+    return fits && (all != Kind::kRow || count > 1) ? all : Kind::kNone;
+  }
+  if (node.op != Op::kPointwise) return Kind::kNone;
   int64_t n = node.shape.elements();
   Kind kind = n == elements ? Kind::kElement : n == count ? Kind::kRow : Kind::kNone;
   for (NodeId input : node.inputs) {

@@ -311,8 +311,9 @@ class PartTapes {
     RONDO_RETURN_IF_ERROR(One(part_.body, {AllLoops(part_), kMayStore | kMayCombine, 0}).At("body"));
     for (size_t i = 0; i < part_.stages.size(); ++i) {
       const Stage& stage = part_.stages[i];
-      const TapePlace per_row = {g.outer, kMayStore | kMayUseScalars | kMaySetScalars, 0};
-      const TapePlace per_element = {g.outer | g.reduced, kMayStore | kMayUseScalars | kMayReduce, 0};
+      const TapePlace per_row = {g.outer, kMayStore | kMayCombine | kMayUseScalars | kMaySetScalars, 0};
+      const TapePlace per_element = {g.outer | g.reduced,
+                                     kMayStore | kMayCombine | kMayUseScalars | kMayReduce, 0};
       RONDO_RETURN_IF_ERROR(One(stage.tape, stage.per_row ? per_row : per_element).At("stage %zu", i));
     }
     RONDO_RETURN_IF_ERROR(

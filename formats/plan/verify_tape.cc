@@ -88,7 +88,7 @@ Status TapeVerifier::Leaf(const TapeInst& inst) {
 
 // Combines into one f32 element, the same for all points.
 Status TapeVerifier::Combine(const TapeInst& inst, TapeType type) {
-  if (!May(kMayCombine)) return RONDO_BROKEN("only bodies and epilogues combine");
+  if (!May(kMayCombine)) return RONDO_BROKEN("only bodies, epilogues and stages combine");
   RONDO_RETURN_IF_ERROR(Operand(inst, true));
   const rondo::Operand& cell = part_.operands[inst.arg];
   bool one = cell.mode == Mode::kReadWrite && cell.dtype == DType::kF32 && type == TapeType::kF32 &&

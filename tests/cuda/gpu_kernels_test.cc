@@ -270,6 +270,28 @@ TEST(GpuKernels, RunningSumsReadEachElementOnce) {
   EXPECT_EQ(suite.Count("sum_of_lanes("), suite.size());
 }
 
+// Threads that share rows, blocks that do, neighbouring rows that are read together, and long rows.
+TEST(GpuKernels, NumbersThatReductionsCombineMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 700;
+  for (int64_t row : {8, 49, 768, 8192, 50257}) {
+    AddNorm(&suite, row > 1000 ? 3 : 19, {row}, DType::kF32, DType::kF32, seed++);
+    CombineWhatIsMade(&suite.Last());
+  }
+  AddNorm(&suite, 32, {8}, DType::kF32, DType::kF32, seed++);
+  CombineWhatIsMade(&suite.Last());
+  for (int64_t rows : {16, 70}) {
+    AddNorm(&suite, rows, {130}, DType::kF32, DType::kF16, seed++, {1, 0});
+    CombineWhatIsMade(&suite.Last());
+  }
+  AddRunningSums(&suite, 11, 77, true, DType::kF32, seed++);
+  CombineWhatIsMade(&suite.Last());
+  suite.Run();
+  EXPECT_EQ(suite.Count("take_columns<"), 2u);
+  EXPECT_EQ(suite.Count("team_wait("), 1u);
+  EXPECT_EQ(suite.Count("sum_of_lanes("), 1u);
+}
+
 // ----------------------------------------------------------------------------------------- maps
 
 // y = x * w + z, where z has its dimensions in a random order in memory, and `pad` changes its alignment.

@@ -38,7 +38,9 @@ struct Case {
 // start at 0. The case must be complete and its memory filled.
 inline void CombineWhatIsMade(Case* c) {
   Part& part = c->maker.part;
-  Tape& tape = part.skeleton == Skeleton::kMap ? part.body : part.epilogue;
+  std::vector<Stage> stages(part.stages.begin(), part.stages.end());
+  const bool reduction = part.skeleton == Skeleton::kReduction;
+  Tape& tape = reduction ? stages.back().tape : part.skeleton == Skeleton::kMap ? part.body : part.epilogue;
   std::vector<TapeInst> insts(tape.begin(), tape.end());
   uint16_t made = 0;
   for (size_t k = 0; k < insts.size(); ++k) {
@@ -54,6 +56,7 @@ inline void CombineWhatIsMade(Case* c) {
     c->memory.params.emplace_back(4, 0);
   }
   tape = c->arena.Copy(insts);
+  if (reduction) part.stages = c->arena.Copy(stages);
 }
 
 // Kernels of all cases as one plan with a step each.

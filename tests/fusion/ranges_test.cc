@@ -20,19 +20,6 @@ class Ranges : public testing::Test {
     const NodeId weight = b_.Ints(DType::kI8, Shape{8, 8, 1, 1}, std::vector<int64_t>(64, 2));
     return b_.BinaryScalar(TapeOp::kSub, b_.Cast(b_.Conv(x, weight, attrs), DType::kF32), 3);
   }
-  // A quantisation as fuse_quant_range leaves it.
-  NodeId Quantised(NodeId x, NodeId* scale) {
-    const auto extreme = [&](ir::ReduceKind kind) {
-      const NodeId lines = b_.Reduce(kind, x, {2}, true);
-      return b_.Reduce(kind, b_.Expand(lines, b_.shape(x)), {0, 1, 3}, true);
-    };
-    const NodeId min = b_.BinaryScalar(TapeOp::kMin, extreme(ir::ReduceKind::kMin), 0),
-                 max = b_.BinaryScalar(TapeOp::kMax, extreme(ir::ReduceKind::kMax), 0);
-    const NodeId rows = b_.BinaryScalar(TapeOp::kDiv, b_.Sub(max, min), 255);
-    *scale = b_.Reshape(b_.Slice(rows, 2, 0, 1, 1), Shape{});
-    return b_.Cast(b_.Unary(TapeOp::kRound, b_.Div(b_.Sub(x, min), rows)), DType::kU8);
-  }
-
   // The initial values of extremes, which a kernel writes; they are no constant.
   NodeId Starts(const std::vector<double>& values) {
     ir::Node starts;
@@ -55,28 +42,6 @@ class Ranges : public testing::Test {
   ir::Builder b_;
   FuseOptions options_;
 };
-
-// The kernels are a matmul, the extremes of lines, the rest of the quantisation with the range, and another
-// matmul. All go along memory with the channels last.
-TEST_F(Ranges, AreFoundByTheRowsThatAreQuantised) {
-  NodeId scale = ir::kNoNode;
-  const NodeId numbers = Quantised(Convolved(b_.Input("x", DType::kU8, Shape{1, 8, 6, 5})), &scale);
-  graph_.outputs.push_back({"y", b_.Mul(Convolved(numbers), scale)});
-  const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
-  ASSERT_EQ(program.ops.size(), 4u);
-  const Part &lines = program.ops[1].kernel.parts[0], &rows = program.ops[2].kernel.parts[0];
-  ASSERT_EQ(lines.skeleton, Skeleton::kReduction);
-  ASSERT_EQ(rows.skeleton, Skeleton::kReduction);
-  EXPECT_EQ(std::vector<int64_t>(lines.loops.begin(), lines.loops.end()), (std::vector<int64_t>{5, 8, 6}));
-  EXPECT_EQ(std::vector<int64_t>(rows.loops.begin(), rows.loops.end()), (std::vector<int64_t>{6, 5, 8}));
-  for (const Part* part : {&lines, &rows}) {
-    const size_t along = part == &lines ? 1 : 2;
-    for (const Operand& operand : part->operands) {
-      const bool of_rows = part == &rows && operand.mode == Mode::kWrite && operand.dtype == DType::kF32;
-      EXPECT_EQ(operand.strides[along], of_rows ? 0 : 1);
-    }
-  }
-}
 
 // The matmul that computes an image combines the image's extremes. The kernel that quantises the image reads
 // these and finds none itself. One kernel before all writes their initial values.
@@ -121,6 +86,52 @@ TEST_F(Ranges, AMatmulCombinesWhatIsMadeOfItsResult) {
   graph_.outputs.push_back({"product", product});
   const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
   ASSERT_EQ(program.ops.size(), 3u) << "the start, the matmul, the product";
+}
+
+// Here after it is multiplied by another tensor.
+TEST_F(Ranges, AMatmulCombinesItsResultTimesAnotherTensor) {
+  const NodeId product =
+      b_.MatMul(b_.Input("x", DType::kF32, Shape{6, 8}), b_.Input("w", DType::kF32, Shape{8, 40}));
+  const NodeId scaled = b_.Mul(product, b_.Input("z", DType::kF32, Shape{6, 40}));
+  const NodeId most = Combined(Starts({0}), scaled, ir::ScatterCombine::kMax);
+  graph_.outputs.push_back({"y", b_.Mul(product, b_.Reshape(most, Shape{}))});
+  graph_.outputs.push_back({"product", product});
+  const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
+  ASSERT_EQ(program.ops.size(), 3u) << "the start, the matmul, the product";
+}
+
+TEST_F(Ranges, BothExtremesOfWhatNoKernelMakesAreFoundByOne) {
+  const NodeId x = b_.Input("x", DType::kF32, Shape{6, 40}), cells = Starts({0, 9});
+  for (const NodeId of : {x, b_.Slice(x, 1, 0, 1, 30)}) {
+    const NodeId most = Combined(b_.Slice(cells, 0, 0, 1, 1), of, ir::ScatterCombine::kMax),
+                 least = Combined(b_.Slice(cells, 0, 1, 1, 1), of, ir::ScatterCombine::kMin);
+    graph_.outputs = {{"y", b_.Sub(b_.Reshape(most, Shape{}), b_.Reshape(least, Shape{}))}};
+    EXPECT_EQ(ExpectFusionKeepsMeaning(graph_, 1, options_).ops.size(), 3u)
+        << "the start, the extremes, the difference";
+  }
+}
+
+// A reduction's kernel combines its rows' results and its elements, which it stores besides.
+TEST_F(Ranges, AReductionCombinesWhatItMakes) {
+  const NodeId x = b_.Input("x", DType::kF32, Shape{6, 40});
+  const NodeId sums = b_.Reduce(ir::ReduceKind::kSum, x, {1}, true), centred = b_.Sub(x, sums);
+  const NodeId cells = Starts({0, 9});
+  const NodeId most = Combined(b_.Slice(cells, 0, 0, 1, 1), centred, ir::ScatterCombine::kMax);
+  const NodeId least =
+      Combined(b_.Slice(cells, 0, 1, 1, 1), b_.Unary(TapeOp::kExp, sums), ir::ScatterCombine::kMin);
+  graph_.outputs.push_back(
+      {"y", b_.Mul(b_.Div(centred, b_.Reshape(most, Shape{})), b_.Reshape(least, Shape{}))});
+  const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
+  ASSERT_EQ(program.ops.size(), 3u) << "the start, the reduction, the quotient";
+}
+
+// What follows from a combined row is another kernel's, even if there is one row.
+TEST_F(Ranges, AReductionDoesNotReadWhatItCombines) {
+  const NodeId x = b_.Input("x", DType::kF32, Shape{1, 40});
+  const NodeId sum = b_.Reduce(ir::ReduceKind::kSum, x, {1}, true);
+  const NodeId most = Combined(Starts({0}), sum, ir::ScatterCombine::kMax);
+  graph_.outputs.push_back({"y", b_.Sub(x, b_.Mul(b_.Reshape(most, Shape{1, 1}), sum))});
+  ExpectFusionKeepsMeaning(graph_, 1, options_);
 }
 
 }  // namespace

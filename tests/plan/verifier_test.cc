@@ -357,12 +357,8 @@ const Broken kCombineRules[] = {
            List<TapeInst>(s.arena, {Load(0), Load(2), Store(0, 1), Slot(TapeOp::kCombineMax, 2, 0)});
      },
      "touched otherwise"},
-    {"InAReduction",
-     [](Sample& s) {
-       OperandOf(s, 2, 1).mode = Mode::kReadWrite;
-       StageInst(s, 0, 1) = Slot(TapeOp::kCombineMax, 1, 0);
-     },
-     "only bodies and epilogues combine"},
+    {"InAPrologue", [](Sample& s) { SetOp(s, 0, &Part::prologue, 3, Slot(TapeOp::kCombineMax, 2, 0)); },
+     "only bodies, epilogues and stages combine"},
 };
 
 const Broken kProgramRules[] = {

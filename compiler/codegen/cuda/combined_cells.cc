@@ -20,12 +20,12 @@ std::string Greatest(const TapeInst& inst) { return Truth(inst.op == TapeOp::kCo
 
 std::vector<TapeInst> CombinedCells(const Part& part) {
   std::vector<TapeInst> cells;
-  for (Tape tape : {part.body, part.epilogue}) {
+  ForEachTape(part, [&](Tape tape) {
     for (const TapeInst& inst : tape) {
       const auto same = [&](const TapeInst& other) { return other.arg == inst.arg; };
       if (Combines(inst.op) && std::none_of(cells.begin(), cells.end(), same)) cells.push_back(inst);
     }
-  }
+  });
   return cells;
 }
 
@@ -48,6 +48,8 @@ std::string StartText(const std::vector<TapeInst>& cells) {
 std::string EndText(const Part& part, const std::vector<TapeInst>& cells, uint32_t threads) {
   const uint32_t warps = threads / 32;
   std::string text = "__shared__ u32 shares[" + Text(cells.size()) + "][" + Text(warps) + "];\n";
+  // The lanes of a warp whose rows have ended wait for those that still exchange theirs.
+  if (part.skeleton == Skeleton::kReduction) text += "__syncthreads();\n";
   for (size_t k = 0; k < cells.size(); ++k)
     text += "combine_warp<" + Greatest(cells[k]) + ">(" + CombinedShare(cells[k]) + ", shares[" + Text(k) +
             "]);\n";

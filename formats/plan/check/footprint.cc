@@ -299,11 +299,12 @@ bool ReadByTapeOnly(const Part& part, uint16_t operand) {
 
 bool LoadedBeforeStored(const Part& part, uint16_t read, uint16_t write) {
   if (!ReadByTapeOnly(part, read)) return false;
-  for (Tape tape : {part.body, part.epilogue}) {  // other points may combine at any time
-    for (TapeOp op : {TapeOp::kCombineMax, TapeOp::kCombineMin}) {
-      if (Find(tape, op, write).first >= 0) return false;
-    }
-  }
+  bool combines = false;  // other points may do that at any time
+  ForEachTape(part, [&](Tape tape) {
+    for (TapeOp op : {TapeOp::kCombineMax, TapeOp::kCombineMin})
+      combines = combines || Find(tape, op, write).first >= 0;
+  });
+  if (combines) return false;
   for (Tape tape : {part.body, part.epilogue}) {
     const Uses loads = Find(tape, TapeOp::kLoad, read), stores = Find(tape, TapeOp::kStore, write);
     if (stores.first >= 0 && loads.last > stores.first) return false;

@@ -59,7 +59,8 @@ std::optional<Triangle> TriangleOf(const Part& part) {
   std::optional<Triangle> found;
   for (size_t k = 0; k < tape.size(); ++k) {
     const TapeInst& inst = tape[k];
-    if (inst.op == TapeOp::kStore || inst.op == TapeOp::kKeep || inst.op == TapeOp::kSetScalar)
+    if (inst.op == TapeOp::kStore || inst.op == TapeOp::kKeep || inst.op == TapeOp::kSetScalar ||
+        Combines(inst.op))
       return std::nullopt;
     if (!IsReduction(inst.op)) continue;
     const TapeInst& select = tape[inst.a];
