@@ -3,7 +3,11 @@
 // A node is computed in one kernel, so at least one of two readers waits for another kernel first. In a
 // decoder step, positions are one number for each text: the angles and numbers of keys derived from them
 // would be a chain of kernels with next to no work.
+//
+// So is what follows from a tensor's combined extremes (ir::CombinesIntoOne), such as its scale and zero
+// point. Those are recomputed by whatever quantises the tensor as well, however large it is.
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "compiler/passes/match.h"
@@ -31,17 +35,25 @@ class Copies {
     for (const ir::StatePair& pair : g_.states) kept_[g_.inputs[static_cast<size_t>(pair.input)].node] = true;
     for (const ir::Donation& donation : g_.donations)
       kept_[g_.inputs[static_cast<size_t>(donation.input)].node] = true;
+    for (NodeId id = 0; id < g_.size(); ++id) {
+      if (ir::CombinesIntoOne(g_.node(id))) of_tensors_.insert(g_.BaseOf(g_.node(id).inputs[1]));
+    }
+    for (NodeId id : g_.TopologicalOrder()) {
+      if (IsStepOfTensor(id)) of_tensors_.insert(id);
+    }
   }
 
-  // Lets `id`, if it is small, recompute inputs with other readers. Returns the number of inputs.
+  // Lets `id` recompute inputs that others read as well: small ones if it is small, and numbers that follow
+  // from extremes if it is such a number or quantises. Returns the number of inputs.
   int64_t Give(NodeId id) {
-    if (!IsSmallMap(id)) return 0;
+    const bool small = IsSmallMap(id), by_range = IsOfExtremes(id) || IsStepOfTensor(id);
     int64_t given = 0;
     std::unordered_map<NodeId, NodeId> copies;
     for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
       const NodeId base = g_.BaseOf(g_.node(id).inputs[k]);
       int nodes = 0;
-      if (g_.node(base).op != Op::kPointwise || !IsShared(base) || !IsCopied(base, &nodes)) continue;
+      if (g_.node(base).op != Op::kPointwise || !IsShared(base)) continue;
+      if (!(small && IsCopied(base, &nodes)) && !(by_range && IsOfExtremes(base))) continue;
       g_.SetInput(id, k, Copy(g_.node(id).inputs[k], &copies));
       ++given;
     }
@@ -78,6 +90,30 @@ class Copies {
     return std::all_of(node.inputs.begin(), node.inputs.end(),
                        [&](NodeId input) { return IsCopied(g_.BaseOf(input), nodes); });
   }
+  // Whether it is a single number derived from combined extremes and constants alone.
+  bool IsOfExtremes(NodeId id) {
+    const auto known = of_extremes_.find(id);
+    if (known != of_extremes_.end()) return known->second;
+    const Node& node = g_.node(id);
+    bool only = node.op == Op::kPointwise && node.shape.elements() == 1, any = false;
+    for (size_t k = 0; only && k < node.inputs.size(); ++k) {
+      const Node& base = g_.node(g_.BaseOf(node.inputs[k]));
+      const bool extreme = ir::CombinesIntoOne(base) || IsOfExtremes(base.id);
+      any |= extreme;
+      only = extreme || (base.op == Op::kConstant && base.shape.elements() == 1);
+    }
+    return of_extremes_[id] = only && any;
+  }
+  // Whether it is a step from a tensor with combined extremes, possibly padded, to its bytes.
+  bool IsStepOfTensor(NodeId id) const {
+    const Node& node = g_.node(id);
+    if (node.op != Op::kPointwise && node.op != Op::kIndexedRead) return false;
+    if (node.dtype != DType::kF32 && ByteSize(node.dtype) != 1) return false;
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) {
+      const NodeId base = g_.BaseOf(input);
+      return of_tensors_.count(base) != 0 && g_.node(base).dtype == DType::kF32;
+    });
+  }
   NodeId Copy(NodeId shown, std::unordered_map<NodeId, NodeId>* copies) {
     const NodeId base = g_.BaseOf(shown);
     if (g_.node(base).op != Op::kPointwise) return shown;
@@ -93,7 +129,9 @@ class Copies {
   }
 
   Graph& g_;
-  std::vector<bool> kept_;  // by node
+  std::vector<bool> kept_;       // by node
+  std::set<NodeId> of_tensors_;  // tensors with combined extremes, and the steps from them to bytes
+  std::unordered_map<NodeId, bool> of_extremes_;
 };
 
 }  // namespace

@@ -88,6 +88,10 @@ bool IsNeverNegative(const Graph& graph, NodeId id) {
   return SignOf(graph, id, kDepth) >= Sign::kNeverNegative;
 }
 
+bool IsNeverBelowZero(const Graph& graph, NodeId id) {
+  return SignOf(graph, id, kDepth) >= Sign::kNotBelowZero;
+}
+
 bool IsNeverMinusZero(const Graph& graph, NodeId id) {
   if (!IsFloat(graph.node(id).dtype)) return true;
   const Node& n = graph.node(graph.BaseOf(id));

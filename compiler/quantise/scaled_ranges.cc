@@ -3,11 +3,11 @@
 //
 // Squeeze-and-excitation takes the mean of each channel of an image, and multiplies the channel by a factor
 // derived from all means. The kernel that takes the mean also finds the extremes of the channel. With the
-// factors they give the range of the result (ScaledLines), so it is not read again before quantisation.
+// factors, none of which is negative, they give the range of the result, so it is not read again before
+// quantisation. Rounding is monotonic: the result is bit-identical as long as all numbers are finite.
 #include <algorithm>
-#include <map>
-#include <tuple>
 
+#include "compiler/passes/sign_facts.h"
 #include "compiler/quantise/steps.h"
 
 namespace rondo::passes {
@@ -38,10 +38,6 @@ std::vector<int> RepeatedAxes(const Graph& graph, NodeId id) {
   return run == graph.node(graph.BaseOf(id)).shape.elements() ? axes : std::vector<int>();
 }
 
-bool IsReduce(const Node& node, ReduceKind kind) {
-  return node.op == Op::kReduce && node.As<ir::ReduceAttrs>().kind == kind;
-}
-
 // For `product`, x times s: the input with x, of which all elements are shown in order, while s repeats along
 // `axes`. 2 if there is none.
 size_t ScaledInput(const Graph& graph, const Node& product, std::vector<int>* axes) {
@@ -64,15 +60,19 @@ class Ranges {
   int64_t Run() {
     int64_t changes = 0;
     for (NodeId id : g_.TopologicalOrder()) {
-      const NodeId picture = ReducedPicture(g_, id);
+      const NodeId picture = ReducedTensor(g_, id);
       std::vector<int> axes;
       if (picture == kNoNode || g_.node(picture).dtype != DType::kF32) continue;
       const size_t x = ScaledInput(g_, g_.node(picture), &axes);
-      if (x > 1 || !IsReducedAlong(g_.BaseOf(g_.node(picture).inputs[x]), axes)) continue;
+      if (x > 1) continue;
+      const NodeId scaled = g_.BaseOf(g_.node(picture).inputs[x]);
+      NodeId factors = g_.node(picture).inputs[1 - x];
+      if (!IsReducedAlong(scaled, axes) || !IsNeverBelowZero(g_, factors)) continue;
       const Shape shape = g_.node(id).shape;
       Builder b = BuilderLike(&g_, id);
       const ReduceKind kind = g_.node(id).As<ir::ReduceAttrs>().kind;
-      const NodeId lines = Lines(b, picture, x, axes, kind);
+      for (int d : axes) factors = b.Slice(factors, d, 0, 1, 1);
+      const NodeId lines = b.Mul(b.Reduce(kind, scaled, axes, true), factors);
       std::vector<int> all;
       for (int d = 0; d < g_.node(lines).shape.rank; ++d) all.push_back(d);
       const NodeId range = b.Reshape(b.Reduce(kind, lines, all, false), shape);
@@ -98,54 +98,10 @@ class Ranges {
     std::sort(axes.begin(), axes.end());
     return axes;
   }
-  // For each line of `x`; created once.
-  NodeId Extremes(Builder& b, ReduceKind kind, NodeId x, const std::vector<int>& axes) {
-    NodeId& extremes = extremes_.try_emplace({kind, x, axes}, kNoNode).first->second;
-    return extremes != kNoNode ? extremes : extremes = b.Reduce(kind, x, axes, true);
-  }
-  // The extremes of the lines of the image, of the given `kind`.
-  NodeId Lines(Builder& b, NodeId picture, size_t input, const std::vector<int>& axes, ReduceKind kind) {
-    const NodeId x = g_.BaseOf(g_.node(picture).inputs[input]);
-    NodeId s = g_.node(picture).inputs[1 - input];
-    for (int d : axes) s = b.Slice(s, d, 0, 1, 1);
-    const NodeId greatest = b.Mul(Extremes(b, ReduceKind::kMax, x, axes), s),
-                 least = b.Mul(Extremes(b, ReduceKind::kMin, x, axes), s);
-    return b.Binary(kind == ReduceKind::kMax ? TapeOp::kMax : TapeOp::kMin, greatest, least);
-  }
-
   Graph& g_;
-  std::map<std::tuple<ReduceKind, NodeId, std::vector<int>>, NodeId> extremes_;
 };
 
 }  // namespace
-
-std::optional<ScaledLines> ScaledLinesOf(Graph& graph, NodeId id) {
-  const Node& node = graph.node(id);
-  if (node.op != Op::kPointwise) return std::nullopt;
-  const TapeOp op = node.As<ir::PointwiseAttrs>().op;
-  if (op != TapeOp::kMax && op != TapeOp::kMin) return std::nullopt;
-  // The extremes of each line of x, times s.
-  NodeId x = kNoNode, s = kNoNode;
-  std::vector<int> reduced;
-  for (size_t k = 0; k < 2; ++k) {
-    const Node* const product = AsPointwise(graph, node.inputs[k], TapeOp::kMul);
-    if (product == nullptr) return std::nullopt;
-    const Node& lines = graph.node(product->inputs[0]);
-    if (!IsReduce(lines, k == 0 ? ReduceKind::kMax : ReduceKind::kMin)) return std::nullopt;
-    const NodeId of = graph.BaseOf(lines.inputs[0]), by = graph.BaseOf(product->inputs[1]);
-    if (k == 1 && (of != x || by != s || lines.As<ir::ReduceAttrs>().axes != reduced)) return std::nullopt;
-    x = of, s = by, reduced = lines.As<ir::ReduceAttrs>().axes;
-  }
-  for (NodeId user : graph.UsersOf(x)) {
-    std::vector<int> axes;
-    const Node& product = graph.node(user);
-    const size_t input = ScaledInput(graph, product, &axes);
-    if (input < 2 && graph.BaseOf(product.inputs[input]) == x &&
-        graph.BaseOf(product.inputs[1 - input]) == s && axes == reduced)
-      return ScaledLines{user, axes};
-  }
-  return std::nullopt;
-}
 
 int64_t FindScaledRanges(Graph* graph) { return Ranges(graph).Run(); }
 

@@ -71,7 +71,7 @@ class Products {
       for (NodeId input : node.inputs) {
         const NodeId base = g_.BaseOf(input);
         const Node& next = g_.node(base);
-        if (const NodeId own = ReducedPicture(g_, base); own != kNoNode) {
+        if (const NodeId own = ReducedTensor(g_, base); own != kNoNode) {
           if (g_.node(own).shape.elements() != elements || (picture != kNoNode && picture != own))
             return kNoNode;
           picture = own;
@@ -100,7 +100,7 @@ class Products {
   bool IsOfRange(NodeId id, NodeId picture, int* steps) const {
     const Node& node = g_.node(id);
     if (node.shape.elements() != 1 || ++*steps > kMostSteps) return false;
-    if (const NodeId own = ReducedPicture(g_, id); own != kNoNode) return own == picture;
+    if (const NodeId own = ReducedTensor(g_, id); own != kNoNode) return own == picture;
     if (node.op == Op::kConstant) return true;
     if (IsSum(node)) return IsMadeOf(g_.BaseOf(node.inputs[0]), picture, steps);
     return node.op == Op::kPointwise &&

@@ -2,9 +2,6 @@
 // caller tidies the graph. Internal to compiler/quantise.
 #pragma once
 
-#include <optional>
-#include <vector>
-
 #include "compiler/passes/match.h"
 
 namespace rondo::passes {
@@ -26,24 +23,15 @@ int64_t KeepWeightBytes(Graph* graph, int64_t* bytes);
 int64_t SumSmallMatmuls(Graph* graph);
 // The range of an image times a per-channel factor is computed from the extremes of its channels.
 int64_t FindScaledRanges(Graph* graph);
-// The kernel that computes an image also computes its extremes.
-int64_t FindRangesInProducers(Graph* graph);
-// The kernel that quantises an image computes its range: at once if the image is small, otherwise in each
-// row.
-int64_t FindRangesInReaders(Graph* graph, bool clusters);
+// Extremes of small tensors that no kernel computes are found in one reduction.
+int64_t FindRangesAtOnce(Graph* graph, bool clusters);
+// Other kernels that compute a tensor also compute its extremes.
+int64_t CombineRanges(Graph* graph);
 
-// Lines of an image that is another image times a factor for each line: their extremes follow from that
-// image's. Rounding is monotonic, so for x times s with one s, the maximum is the larger of (max x) times s
-// and (min x) times s, whatever the sign of s: bit-identical as long as all numbers are finite.
-struct ScaledLines {
-  NodeId picture = kNoNode;  // x times s
-  std::vector<int> axes;     // of the image, along which its lines run
-};
-// The image, if `id` is the extremes of lines as FindScaledRanges makes them.
-std::optional<ScaledLines> ScaledLinesOf(Graph& graph, NodeId id);
-
-// The image of which `id`, a single number, is the maximum or minimum over all elements, found in one step or
+// What is read for `id`, if that is the maximum or minimum over all its elements, found in one step or
 // several; kNoNode for other nodes.
-NodeId ReducedPicture(const Graph& graph, NodeId id);
+NodeId ReducedInput(const Graph& graph, NodeId id);
+// The same; without its view, if that shows all of a tensor.
+NodeId ReducedTensor(const Graph& graph, NodeId id);
 
 }  // namespace rondo::passes
