@@ -59,8 +59,8 @@ enum class Accuracy : uint8_t {
      extreme; type kI64. */                                                                              \
   X(ReduceArgMax, 16, "reduce_argmax", kExact)                                                           \
   X(ReduceArgMin, 17, "reduce_argmin", kExact)                                                           \
-  /* Operand `arg`, one element of f32 that all points share (bodies and epilogues only), becomes the    \
-     greater, or the less, of what it is and a (scalar::Combined). */                                    \
+  /* Operand `arg`, one element of f32 that all points share, becomes the greater, or the less, of what  \
+     it is and a (scalar::Combined). Not in prologues. */                                                \
   X(CombineMax, 18, "combine_max", kExact)                                                               \
   X(CombineMin, 19, "combine_min", kExact)                                                               \
   /* Register a, a float, must be finite, else the run ends with kOutOfRange. imm.i: which one it is of  \
