@@ -1,15 +1,12 @@
-// Lifetimes: the steps between which the contents of each value of an ordered program matter, and which
-// values may take over the memory of another.
+// Lifetimes: the steps between which the contents of each value of an ordered program matter.
 //
 // Steps are the program's ops in list order. On several streams, lifetimes in steps do not decide which
 // values may share memory: use StreamLives (stream_lives.h). Pure functions of the program.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "compiler/fusion/lowered.h"
-#include "compiler/memory/stream_order.h"
 
 namespace rondo {
 
@@ -33,18 +30,5 @@ std::vector<Life> Lifetimes(const LoweredProgram& program);
 constexpr bool InArena(BufferKind kind) {
   return kind != BufferKind::kConstant && kind != BufferKind::kState;
 }
-
-// Whether the write of `pair` may lie in the memory of its read, as far as the op alone decides: both are
-// temporaries of one size, bound as a whole and to no other parameter. The read may also be a donated input
-// if the write is an output.
-bool MayTakeOver(const LoweredProgram& program, const LoweredOp& op, const InPlacePair& pair);
-
-// For each value: the value whose memory it takes over in place, or -1. An output takes the memory of the
-// donated input that fusion found for it (LoweredValue::takes) if all reads of that are over. A temporary may
-// take over a temporary if an op reads the old one for the last time, is the first to touch the new one, and
-// MayTakeOver agrees. On any timing, all other uses of the old one are over before the op, and those of the
-// new one begin after it (for a collective: after its wait). Nothing is taken over twice.
-std::vector<int> Donations(const LoweredProgram& program, const StreamOrder& order,
-                           const std::vector<Life>& lives);
 
 }  // namespace rondo

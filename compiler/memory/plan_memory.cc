@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "compiler/memory/arena_problem.h"
+#include "compiler/memory/in_place.h"
 #include "compiler/memory/packing.h"
 
 namespace rondo {
@@ -18,7 +18,7 @@ MemoryPlan PlanMemory(const LoweredProgram& program) {
   MemoryPlan plan;
   plan.lives = Lifetimes(program);
   const StreamOrder order(program);
-  plan.takes_over = Donations(program, order, plan.lives);
+  plan.takes_over = TakesOver(program, order, plan.lives);
   const size_t count = program.values.size();
 
   // Values that take over one another are one buffer of the packing problem, named by their first value. A
@@ -32,7 +32,7 @@ MemoryPlan PlanMemory(const LoweredProgram& program) {
       root[at] = end;
       if (at == end) break;
     }
-    if (plan.takes_over[v] >= 0) ++plan.donations;
+    if (plan.takes_over[v] >= 0) ++plan.in_place;
   }
   const ArenaProblem problem = MakeArenaProblem(program, order, plan.lives, root);
   PackingOptions options;
@@ -51,7 +51,7 @@ MemoryPlan PlanMemory(const LoweredProgram& program) {
   std::snprintf(text, sizeof text,
                 "arena %lld bytes, %s the lower bound of %lld; %d values in place of others",
                 static_cast<long long>(plan.arena_bytes), over == 0 ? "which is" : "above",
-                static_cast<long long>(plan.lower_bound), plan.donations);
+                static_cast<long long>(plan.lower_bound), plan.in_place);
   plan.text = text;
   if (!order.total()) plan.text += "; on " + std::to_string(order.streams()) + " streams";
   if (problem.widened) plan.text += ", too many values at once to compare one by one";

@@ -18,7 +18,7 @@ struct MemoryPlan {
   std::vector<int64_t> offsets;  // in the arena; 0 for constants and state
   int64_t arena_bytes = 0;       // end of the highest value, rounded up to kArenaAlignment
   int64_t lower_bound = 0;       // largest sum of live bytes (rounded up alike) at any step
-  int donations = 0;             // values that take over another's memory
+  int in_place = 0;              // values that take over another's memory
   std::string text;              // one sentence for reports
 };
 

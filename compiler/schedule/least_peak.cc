@@ -87,7 +87,7 @@ class MustLive {
     }
     int64_t peak = model_.start_bytes;
     for (size_t op = 0; op < count_; ++op)
-      peak = std::max(peak, bytes[op] + whole[op / 64] - MostDonated(op));
+      peak = std::max(peak, bytes[op] + whole[op / 64] - MostTakenOver(op));
     return peak;
   }
 
@@ -99,22 +99,12 @@ class MustLive {
                         [&](int other) { return static_cast<size_t>(other) != op && sets.has(op, other); });
   }
 
-  int64_t MostDonated(size_t op) const {
-    const auto& pairs = model_.donations[op];
-    int64_t bytes = 0;
-    std::vector<size_t> taken;
-    for (size_t p = 0; p < pairs.size(); ++p) {
-      const size_t w = static_cast<size_t>(pairs[p].write), r = static_cast<size_t>(pairs[p].read);
-      if (model_.to_end[r] != 0 || model_.from_start[w] != 0) continue;
-      if (!MayBeAtEnd(from_, op, pairs[p].read) || !MayBeAtEnd(upto_, op, pairs[p].write)) continue;
-      if (std::any_of(taken.begin(), taken.end(), [&](size_t q) {
-            return pairs[q].write == pairs[p].write || pairs[q].read == pairs[p].read;
-          }))
-        continue;
-      taken.push_back(p);
-      bytes += pairs[p].bytes;
-    }
-    return bytes;
+  int64_t MostTakenOver(size_t op) const {
+    return BytesTakenOver(model_.take_overs[op], [&](const TakeOver& pair) {
+      const size_t w = static_cast<size_t>(pair.write), r = static_cast<size_t>(pair.read);
+      return model_.to_end[r] == 0 && model_.from_start[w] == 0 && MayBeAtEnd(from_, op, pair.read) &&
+             MayBeAtEnd(upto_, op, pair.write);
+    });
   }
 
   const MemoryModel& model_;
@@ -130,7 +120,7 @@ int64_t MostTouched(const MemoryModel& model) {
   for (size_t op = 0; op < model.touches.size(); ++op) {
     int64_t bytes = 0;
     for (const auto& touch : model.touches[op]) bytes += touch.bytes;
-    for (const auto& pair : model.donations[op]) bytes -= pair.bytes;
+    for (const auto& pair : model.take_overs[op]) bytes -= pair.bytes;
     most = std::max(most, bytes);
   }
   return most;

@@ -2,44 +2,10 @@
 
 #include <algorithm>
 
-#include "compiler/memory/lifetimes.h"
-
 namespace rondo {
 namespace {
 
-constexpr size_t kMostDonations = 64;  // pairs of an op that count; LiveBytes::Donated has a bit for each
-
-int64_t BytesOf(const LoweredProgram& program, int v) {
-  return (program.values[static_cast<size_t>(v)].bytes + 63) / 64 * 64;
-}
-
-bool Contains(const std::vector<int>& list, int i) {
-  return std::find(list.begin(), list.end(), i) != list.end();
-}
-
-// By collective: the value read by its start whose memory it takes over at the start, in every order, because
-// all other ops that touch the value run earlier; -1 if there is none.
-std::vector<int> HandedOverAtStart(const LoweredProgram& program) {
-  std::vector<std::vector<int>> touched_by(program.collectives.empty() ? 0 : program.values.size());
-  for (size_t i = 0; i < program.ops.size() && !touched_by.empty(); ++i) {
-    for (const LoweredBinding& param : program.ops[i].params)
-      touched_by[static_cast<size_t>(param.value)].push_back(static_cast<int>(i));
-  }
-  std::vector<int> handed(program.collectives.size(), -1);
-  for (const LoweredOp& op : program.ops) {
-    if (op.kind != LoweredKind::kCollectiveStart) continue;
-    for (const InPlacePair& pair : op.in_place) {
-      const int read = op.params[static_cast<size_t>(pair.read)].value;
-      const auto& others = touched_by[static_cast<size_t>(read)];
-      const bool alone = std::all_of(others.begin(), others.end(), [&](int other) {
-        const LoweredOp& at = program.ops[static_cast<size_t>(other)];
-        return at.collective == op.collective || Contains(op.deps, other);
-      });
-      if (alone && MayTakeOver(program, op, pair)) handed[static_cast<size_t>(op.collective)] = read;
-    }
-  }
-  return handed;
-}
+int64_t RoundedUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // The peak of one round of a loop, without its inputs and outputs.
 int64_t BytesOfARound(const LoweredLoop& loop) {
@@ -54,50 +20,49 @@ int64_t BytesOfARound(const LoweredLoop& loop) {
 
 }  // namespace
 
-MemoryModel::MemoryModel(const LoweredProgram& program, TakeOvers take_overs)
+MemoryModel::MemoryModel(const LoweredProgram& program, TakeOvers counted)
     : touches(program.ops.size()),
-      donations(program.ops.size()),
+      take_overs(MayTakeOver(program)),
       touch_count(program.values.size(), 0),
       from_start(program.values.size()),
       to_end(program.values.size()) {
-  const std::vector<int> handed = HandedOverAtStart(program);
   for (size_t v = 0; v < program.values.size(); ++v) {
     from_start[v] = IsInput(program.values[v].kind);
     to_end[v] = IsOutput(program.values[v].kind);
   }
+  std::vector<int> ended(program.collectives.size(), -1);  // the value that ends at the collective's start
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const LoweredOp& op = program.ops[i];
+    if (take_overs[i].size() > kMostTakeOvers) take_overs[i].resize(kMostTakeOvers);
+    for (TakeOver& pair : take_overs[i]) {
+      pair.bytes = RoundedUp(pair.bytes);
+      if (pair.at_start) ended[static_cast<size_t>(op.collective)] = pair.read;
+    }
+    const bool waits = op.kind == LoweredKind::kCollectiveWait;
     for (const LoweredBinding& param : op.params) {
       const size_t v = static_cast<size_t>(param.value);
       const bool seen = std::any_of(touches[i].begin(), touches[i].end(),
                                     [&](const Touch& t) { return t.value == param.value; });
-      if (seen || !InArena(program.values[v].kind)) continue;
-      if (op.kind == LoweredKind::kCollectiveWait &&
-          handed[static_cast<size_t>(op.collective)] == param.value)
+      if (seen || !InArena(program.values[v].kind) ||
+          (waits && ended[static_cast<size_t>(op.collective)] == param.value))
         continue;
-      touches[i].push_back({param.value, BytesOf(program, param.value)});
+      touches[i].push_back({param.value, RoundedUp(program.values[v].bytes)});
       if (touch_count[v]++ == 0 && from_start[v] != 0) start_bytes += touches[i].back().bytes;
-    }
-    for (const InPlacePair& pair : op.in_place) {
-      if (!MayTakeOver(program, op, pair) || donations[i].size() == kMostDonations) continue;
-      const int read = op.params[static_cast<size_t>(pair.read)].value;
-      donations[i].push_back(
-          {op.params[static_cast<size_t>(pair.write)].value, read, BytesOf(program, read)});
     }
     if (op.kind == LoweredKind::kLoop) AddValueOf(i, BytesOfARound(*op.rounds));
   }
-  if (take_overs == TakeOvers::kByOrder) AddTakeOversAtStarts(program, handed);
+  if (counted == TakeOvers::kByOrder) AddTakeOversAtStarts(program);
 }
 
-void MemoryModel::AddTakeOversAtStarts(const LoweredProgram& program, const std::vector<int>& handed) {
-  at_start.assign(program.ops.size(), {-1, -1, 0});
+void MemoryModel::AddTakeOversAtStarts(const LoweredProgram& program) {
+  at_start.assign(program.ops.size(), {});
   start_of.assign(program.ops.size(), -1);
   std::vector<int> start_of_collective(program.collectives.size(), -1);
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const LoweredOp& op = program.ops[i];
     const size_t c = static_cast<size_t>(op.collective);
-    if (op.kind == LoweredKind::kCollectiveStart && handed[c] < 0 && donations[i].size() == 1) {
-      at_start[i] = donations[i][0];
+    if (op.kind == LoweredKind::kCollectiveStart && take_overs[i].size() == 1 && !take_overs[i][0].at_start) {
+      at_start[i] = take_overs[i][0];
       start_of_collective[c] = static_cast<int>(i);
     }
     if (op.kind == LoweredKind::kCollectiveWait) start_of[i] = start_of_collective[c];
@@ -118,11 +83,11 @@ MemoryModel MemoryModel::Reversed() const {
   MemoryModel reversed = *this;
   reversed.start_bytes = live.live();
   reversed.from_start.swap(reversed.to_end);
-  for (auto& pairs : reversed.donations) {
-    for (Donation& pair : pairs) std::swap(pair.write, pair.read);
+  for (auto& pairs : reversed.take_overs) {
+    for (TakeOver& pair : pairs) std::swap(pair.write, pair.read);
   }
   std::reverse(reversed.touches.begin(), reversed.touches.end());
-  std::reverse(reversed.donations.begin(), reversed.donations.end());
+  std::reverse(reversed.take_overs.begin(), reversed.take_overs.end());
   return reversed;
 }
 
@@ -169,10 +134,10 @@ void MemoryModel::Take(const MemoryModel& whole, size_t first, size_t end, const
       touches.back().push_back({v, touch.bytes});
       ++touch_count[static_cast<size_t>(v)];
     }
-    donations.emplace_back();
-    for (const Donation& pair : whole.donations[op]) {
+    take_overs.emplace_back();
+    for (const TakeOver& pair : whole.take_overs[op]) {
       const int write = local[static_cast<size_t>(pair.write)], read = local[static_cast<size_t>(pair.read)];
-      if (!always(write) && !always(read)) donations.back().push_back({write, read, pair.bytes});
+      if (!always(write) && !always(read)) take_overs.back().push_back({write, read, pair.bytes});
     }
   }
 }
@@ -183,30 +148,19 @@ void LiveBytes::Reset(const MemoryModel& model) {
   live_ = model.start_bytes;
 }
 
-// Bytes that `op` writes over values that it is the last to read, each value once.
-int64_t LiveBytes::Donated(int op) const {
-  const auto& pairs = model_->donations[static_cast<size_t>(op)];
-  int64_t bytes = 0;
-  uint64_t taken = 0;
-  for (size_t p = 0; p < pairs.size(); ++p) {
-    const size_t w = static_cast<size_t>(pairs[p].write), r = static_cast<size_t>(pairs[p].read);
-    if (remaining_[r] != 1 || model_->to_end[r] != 0) continue;
-    if (remaining_[w] != model_->touch_count[w] || model_->from_start[w] != 0) continue;
-    bool free = true;
-    for (size_t q = 0; q < p && free; ++q) {
-      free = (taken >> q & 1) == 0 || (pairs[q].write != pairs[p].write && pairs[q].read != pairs[p].read);
-    }
-    if (!free) continue;
-    taken |= uint64_t{1} << p;
-    bytes += pairs[p].bytes;
-  }
-  return bytes;
+// Bytes that `op` writes over values that it is the last to read.
+int64_t LiveBytes::TakenOver(int op) const {
+  return BytesTakenOver(model_->take_overs[static_cast<size_t>(op)], [&](const TakeOver& pair) {
+    const size_t w = static_cast<size_t>(pair.write), r = static_cast<size_t>(pair.read);
+    return remaining_[r] == 1 && model_->to_end[r] == 0 && remaining_[w] == model_->touch_count[w] &&
+           model_->from_start[w] == 0;
+  });
 }
 
 // Bytes that a collective's start takes over from a value that only its wait touches afterwards.
 int64_t LiveBytes::TakenOverAtStart(int op) const {
   if (model_->at_start.empty()) return 0;
-  const MemoryModel::Donation& pair = model_->at_start[static_cast<size_t>(op)];
+  const TakeOver& pair = model_->at_start[static_cast<size_t>(op)];
   if (pair.read < 0 || remaining_[static_cast<size_t>(pair.read)] != 2) return 0;
   const size_t w = static_cast<size_t>(pair.write);
   return remaining_[w] == model_->touch_count[w] ? pair.bytes : 0;
@@ -220,7 +174,7 @@ LiveBytes::Effect LiveBytes::Try(int op) const {
     if (remaining_[v] == 1 && model_->to_end[v] == 0) freed += bytes;
   }
   const int64_t over = TakenOverAtStart(op);
-  return {live_ + begun - Donated(op) - over, live_ + begun - freed - over};
+  return {live_ + begun - TakenOver(op) - over, live_ + begun - freed - over};
 }
 
 void LiveBytes::Count(int op, int by) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/fusion/lowered.h"
+#include "compiler/memory/in_place.h"
 
 namespace rondo {
 
@@ -20,18 +21,13 @@ struct MemoryModel {
     int value;
     int64_t bytes;
   };
-  // The op may write `write` over `read`, which it then reads for the last time.
-  struct Donation {
-    int write, read;
-    int64_t bytes;
-  };
   // Per op: the arena values it touches, each once; for a loop also one more value, for what its rounds hold.
   std::vector<std::vector<Touch>> touches;
-  std::vector<std::vector<Donation>> donations;  // per op
+  std::vector<std::vector<TakeOver>> take_overs;  // per op, at most kMostTakeOvers
   // With TakeOvers::kByOrder. `at_start`, per op: for a collective's start whose result may overwrite its
-  // input if all other readers are done: that pair, which is also among its donations, and the input is then
+  // input if all other readers are done: that pair, which is also among its take-overs, and the input is then
   // dead; for others `read` is -1. `start_of`, per op: for that collective's wait its start; otherwise -1.
-  std::vector<Donation> at_start;
+  std::vector<TakeOver> at_start;
   std::vector<int> start_of;
   std::vector<int> touch_count;          // per value, the number of ops that touch it
   std::vector<char> from_start, to_end;  // per value: alive before the first op, after the last
@@ -43,7 +39,7 @@ struct MemoryModel {
   enum class TakeOvers : uint8_t { kInEveryOrder, kByOrder };
 
   MemoryModel() = default;
-  explicit MemoryModel(const LoweredProgram& program, TakeOvers take_overs = TakeOvers::kInEveryOrder);
+  explicit MemoryModel(const LoweredProgram& program, TakeOvers counted = TakeOvers::kInEveryOrder);
 
   // The same ops in reversed time, with the last one as number 0: during each op of the reversed order, as
   // many bytes are alive.
@@ -55,9 +51,28 @@ struct MemoryModel {
 
  private:
   void AddValueOf(size_t op, int64_t bytes);
-  void AddTakeOversAtStarts(const LoweredProgram& program, const std::vector<int>& handed);
+  void AddTakeOversAtStarts(const LoweredProgram& program);
   void Take(const MemoryModel& whole, size_t first, size_t end, const std::vector<int>& local);
 };
+
+constexpr size_t kMostTakeOvers = 64;
+
+// The bytes of those of an op's take-overs, at most kMostTakeOvers, that `happens` permits: in order, each
+// value once.
+template <typename Happens>
+int64_t BytesTakenOver(const std::vector<TakeOver>& pairs, const Happens& happens) {
+  int64_t bytes = 0;
+  uint64_t taken = 0;
+  for (size_t p = 0; p < pairs.size(); ++p) {
+    bool free = happens(pairs[p]);
+    for (size_t q = 0; q < p && free; ++q)
+      free = (taken >> q & 1) == 0 || (pairs[q].write != pairs[p].write && pairs[q].read != pairs[p].read);
+    if (!free) continue;
+    taken |= uint64_t{1} << p;
+    bytes += pairs[p].bytes;
+  }
+  return bytes;
+}
 
 class LiveBytes {
  public:
@@ -78,7 +93,7 @@ class LiveBytes {
 
  private:
   void Count(int op, int by);
-  int64_t Donated(int op) const;
+  int64_t TakenOver(int op) const;
   int64_t TakenOverAtStart(int op) const;
   const MemoryModel* model_ = nullptr;
   std::vector<int> remaining_;  // per value, the remaining ops that touch it

@@ -45,21 +45,12 @@ void MemoryCurve::FindEnds(int value) {
   if (alone) last_[Index(value)] = start;
 }
 
-// Bytes that `op` writes over values that it is the last to read, each value once, as LiveBytes does.
+// Bytes that `op` writes over values that it is the last to read.
 int64_t MemoryCurve::InPlace(int op) const {
-  const auto& pairs = model_.donations[Index(op)];
-  std::vector<int> taken;
-  int64_t bytes = 0;
-  for (const MemoryModel::Donation& pair : pairs) {
-    if (last_[Index(pair.read)] != op || model_.to_end[Index(pair.read)] != 0) continue;
-    if (first_[Index(pair.write)] != op || model_.from_start[Index(pair.write)] != 0) continue;
-    const bool free =
-        std::none_of(taken.begin(), taken.end(), [&](int v) { return v == pair.read || v == pair.write; });
-    if (!free) continue;
-    taken.insert(taken.end(), {pair.read, pair.write});
-    bytes += pair.bytes;
-  }
-  return bytes;
+  return BytesTakenOver(model_.take_overs[Index(op)], [&](const TakeOver& pair) {
+    return last_[Index(pair.read)] == op && model_.to_end[Index(pair.read)] == 0 &&
+           first_[Index(pair.write)] == op && model_.from_start[Index(pair.write)] == 0;
+  });
 }
 
 // Starts from the bytes that live before position `from`.

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "compiler/memory/in_place.h"
 #include "tests/compile/hand_made.h"
 
 namespace rondo {
@@ -56,7 +57,7 @@ TEST(Lifetimes, InputsBeginAtStepZeroAndOutputsEndAtTheLast) {
   expect(s, 0, 0);
 }
 
-TEST(Donation, AChainOfMapsIsOnePieceOfMemory) {
+TEST(InPlace, AChainOfMapsIsOnePieceOfMemory) {
   HandMade made;
   const int x = made.Input("x", 1000);
   int last = made.Temporary(1000);
@@ -71,13 +72,13 @@ TEST(Donation, AChainOfMapsIsOnePieceOfMemory) {
   made.Sum({last}, made.Output("y", 1000));
   const MemoryPlan plan = PlanMemory(made.program());
   ExpectNoOverlap(made.program(), plan);
-  EXPECT_EQ(plan.donations, 5);
+  EXPECT_EQ(plan.in_place, 5);
   EXPECT_EQ(plan.offsets[static_cast<size_t>(first)], plan.offsets[static_cast<size_t>(last)]);
   EXPECT_EQ(plan.arena_bytes, 2 * 4032);  // a temporary and an output, 4000 bytes rounded up to 64
   EXPECT_EQ(plan.arena_bytes, plan.lower_bound);
 }
 
-TEST(Donation, AValueThatIsReadLaterKeepsItsMemory) {
+TEST(InPlace, AValueThatIsReadLaterKeepsItsMemory) {
   HandMade made;
   const int x = made.Input("x", 64), a = made.Temporary(64), b = made.Temporary(64), y = made.Output("y", 64);
   made.Sum({x}, a);
@@ -85,16 +86,16 @@ TEST(Donation, AValueThatIsReadLaterKeepsItsMemory) {
   made.Sum({a, b}, y);
   const MemoryPlan plan = PlanMemory(made.program());
   ExpectNoOverlap(made.program(), plan);
-  EXPECT_EQ(plan.donations, 0);
+  EXPECT_EQ(plan.in_place, 0);
   EXPECT_NE(plan.offsets[static_cast<size_t>(a)], plan.offsets[static_cast<size_t>(b)]);
 }
 
-TEST(Donation, OnlyTemporariesOfOneSizeThatNothingElseOfTheOpTouches) {
+TEST(InPlace, OnlyTemporariesOfOneSizeThatNothingElseOfTheOpTouches) {
   struct Case {
     const char* name;
     int64_t from, to;
     bool input, output, twice;
-    int donations;
+    int in_place;
   };
   const Case kCases[] = {
       {"plain", 64, 64, false, false, false, 1},     {"an input", 64, 64, true, false, false, 0},
@@ -112,12 +113,12 @@ TEST(Donation, OnlyTemporariesOfOneSizeThatNothingElseOfTheOpTouches) {
     if (!c.output) made.Sum({to}, made.Output("y", c.to));
     const MemoryPlan plan = PlanMemory(made.program());
     ExpectNoOverlap(made.program(), plan);
-    EXPECT_EQ(plan.donations, c.donations) << c.name;
+    EXPECT_EQ(plan.in_place, c.in_place) << c.name;
   }
 }
 
 // A loop must not overwrite an outside value that it reads, because the next round reads it again.
-TEST(Donation, RoundsOfALoopTakeOverWhatTheyMade) {
+TEST(InPlace, RoundsOfALoopTakeOverWhatTheyMade) {
   for (const bool made_before : {false, true}) {
     HandMade made;
     const int a = made.Temporary(64), b = made.Temporary(64);
@@ -129,11 +130,11 @@ TEST(Donation, RoundsOfALoopTakeOverWhatTheyMade) {
     made.program().ops[1].loop = 0;
     const MemoryPlan plan = PlanMemory(made.program());
     ExpectNoOverlap(made.program(), plan);
-    EXPECT_EQ(plan.donations, made_before ? 0 : 1);
+    EXPECT_EQ(plan.in_place, made_before ? 0 : 1);
   }
 }
 
-TEST(Donation, OneValueIsTakenOverOnce) {
+TEST(InPlace, OneValueIsTakenOverOnce) {
   HandMade made;
   const int x = made.Input("x", 64), a = made.Temporary(64), b = made.Temporary(64);
   made.Sum({x}, a);
@@ -146,7 +147,26 @@ TEST(Donation, OneValueIsTakenOverOnce) {
   made.Sum({b, c}, made.Output("y", 64));
   const MemoryPlan plan = PlanMemory(made.program());
   ExpectNoOverlap(made.program(), plan);
-  EXPECT_EQ(plan.donations, 1);
+  EXPECT_EQ(plan.in_place, 1);
+}
+
+// Whatever the order, nothing reads the input of a collective after its start, unless a reader may.
+TEST(InPlace, ACollectivesInputEndsAtItsStartIfAllOtherReadersRunBefore) {
+  for (const bool read_later : {false, true}) {
+    HandMade made;
+    const int x = made.Input("x", 64), from = made.Temporary(64), to = made.Temporary(64);
+    made.Sum({x}, from);
+    const int sum = made.Start(CollectiveOp::kAllReduce, from, to);
+    if (read_later) made.Sum({from}, made.Output("y", 64));
+    made.Wait(sum);
+    made.Sum({to}, made.Output("z", 64));
+    const std::vector<TakeOver> pairs = MayTakeOver(made.program())[1];
+    ASSERT_EQ(pairs.size(), 1u);
+    EXPECT_EQ(pairs[0].write, to);
+    EXPECT_EQ(pairs[0].read, from);
+    EXPECT_EQ(pairs[0].bytes, 256);
+    EXPECT_EQ(pairs[0].at_start, !read_later);
+  }
 }
 
 TEST(PlanMemory, MeetsTheLowerBoundOnChains) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/memory/in_place.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/greedy_orders.h"
 #include "compiler/schedule/least_memory.h"
@@ -61,7 +62,7 @@ LoweredProgram Reordered(const LoweredProgram& program, const std::vector<int>& 
 // where values that share memory count once.
 OrderCost CostByLifetimes(const LoweredProgram& program) {
   const std::vector<Life> lives = Lifetimes(program);
-  const std::vector<int> takes_over = Donations(program, StreamOrder(program), lives);
+  const std::vector<int> takes_over = TakesOver(program, StreamOrder(program), lives);
   OrderCost cost{0, 0};
   for (int step = 0; step < static_cast<int>(program.ops.size()); ++step) {
     int64_t sum = 0;

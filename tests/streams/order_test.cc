@@ -310,7 +310,7 @@ TEST(PlanMemory, ACollectiveWhoseSourceIsReadMeanwhileDoesNotWriteOverIt) {
   made.Wait(sum);
   made.Sum({to}, made.Output("z", 64));
   const MemoryPlan plan = PlanMemory(made.program());
-  EXPECT_EQ(plan.donations, 0);
+  EXPECT_EQ(plan.in_place, 0);
   EXPECT_NE(plan.offsets[static_cast<size_t>(from)], plan.offsets[static_cast<size_t>(to)]);
 }
 
@@ -324,7 +324,7 @@ TEST(PlanMemory, AReaderOnAnotherStreamForbidsWritingInPlace) {
     made.program().ops.back().stream = stream;
     made.Sum({a}, b);
     made.Sum({b}, made.Output("z", 64));
-    EXPECT_EQ(PlanMemory(made.program()).donations, stream == 0 ? 1 : 0);
+    EXPECT_EQ(PlanMemory(made.program()).in_place, stream == 0 ? 1 : 0);
   }
 }
 
