@@ -12,6 +12,7 @@
 
 #include "compiler/fusion/conditions.h"
 #include "compiler/fusion/fuse.h"
+#include "compiler/fusion/in_place/place.h"
 #include "compiler/fusion/lowered.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/node_annotation.h"
@@ -59,27 +60,9 @@ struct Context {
   std::vector<ir::View> placements;  // by node: the order of its elements, if it gets memory of its own
   std::vector<char> stored;          // by node: must be in memory whatever reads it
   std::vector<Needed> needed;        // by node; empty: everything is always needed
-  // By node: the concatenation whose memory holds it, or the collective that gathers it there; otherwise
-  // kNoNode.
-  std::vector<NodeId> concat_of;
-  std::vector<char> own_order;  // by node: its elements are in their own order, as a reader requires
-  std::unordered_map<NodeId, ir::View> concat_places;  // for the nodes in concat_of: the place there
-  std::vector<NodeId>
-      storage_of;          // by node: the state input whose memory holds this version of it, or kNoNode
-  std::vector<char> made;  // by node: a copy that preparation inserted
-  std::vector<char>
-      joins;  // by node: a kIndexedWrite that writes nothing, since its updates lie in their place
-  std::unordered_map<NodeId, std::string> copied_because;  // for copies: the reason
-  // For donated inputs that are not outputs (donated_memory.cc): why no output is computed in their memory;
-  // "": one is, or the input is only updated in place. `taken_by`: by output, the input whose memory it uses.
-  std::unordered_map<NodeId, std::string> given_away;
-  std::map<int, NodeId> taken_by;
-  std::set<NodeId> changed_inputs;  // donated inputs that are updated in place, without an output
+  std::vector<Place> places;         // by node: whose memory holds it, where, and why (in_place/)
   // By node: if it is a state's new value, its kernel cannot write it into the state (constraints.h).
   std::vector<char> through_copy;
-  // Copies that move elements of a state to lower places in it: their parts walk the memory upwards, so each
-  // element is read before it is overwritten (output_memory.cc).
-  std::set<NodeId> upwards;
   std::vector<char> alone;  // by node: must not share a part with others (constraints.h)
   // Matmuls with an operand that was copied so that both have the same order along K.
   std::set<NodeId> in_one_order;
@@ -120,11 +103,15 @@ struct Context {
     const Conditions& own = needed[static_cast<size_t>(a)].where;
     return Common(own, needed[static_cast<size_t>(b)].where).size() == own.size();
   }
-  // Whether the kernel of `id` reads the memory of the state input `storage`.
+  // The concatenation or collective in whose memory `id` is a part; kNoNode if there is none.
+  NodeId PartOf(NodeId id) const { return places[id].how == Place::How::kPart ? places[id].in : kNoNode; }
+  // The oldest of the versions to which `id` belongs, which owns their memory; `id` if it is not a version.
+  NodeId StorageOf(NodeId id) const { return places[id].IsVersion() ? places[id].in : id; }
+  // Whether the kernel of `id` reads the memory of `storage`.
   bool ReadsStorage(NodeId id, NodeId storage) const {
     const ir::Node& n = node(id);
     for (size_t k = n.op == ir::Op::kIndexedWrite ? 1 : 0; k < n.inputs.size(); ++k) {
-      if (storage_of[base(n.inputs[k])] == storage) return true;
+      if (StorageOf(base(n.inputs[k])) == storage) return true;
     }
     return false;
   }
@@ -163,7 +150,8 @@ void WidenBytesForReductions(ir::Graph* graph);
 bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id);
 
 // Changes context->graph so that every node that needs memory has some, by inserting copies. Fills in order,
-// readers, stored and concatenations. Called again after changes of the graph, it only adds what they need.
+// readers, stored and places (in_place/preparation.h). Called again after changes of the graph, it only adds
+// what they need.
 Status Prepare(Context* context);
 
 // Fills in context->pictures; call it after Prepare's other work (channels_last.cc).

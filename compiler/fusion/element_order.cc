@@ -108,7 +108,7 @@ View PlacementFor(const Context& c, NodeId id) {
   const Node& node = c.node(id);
   View own = ir::DenseView(node.shape);
   if (node.op == Op::kCollective || node.op == Op::kCall || node.op == Op::kCallResult ||
-      node.op == Op::kLoopResult || c.own_order[id] != 0) {
+      node.op == Op::kLoopResult || c.places[id].own_order) {
     return own;
   }
   for (NodeId reader : c.readers[id]) {

@@ -73,7 +73,7 @@ Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* ob
   bool write = sink.op == Op::kIndexedWrite;
   const bool combines = context->options.target.atomics && ir::CombinesIntoOne(sink);
   const bool collides = write && !combines && sink.As<ir::IndexedAttrs>().may_collide;
-  part.sequential = collides || context->upwards.count(group.sink) != 0;
+  part.sequential = collides || context->places[group.sink].upwards;
   // Updates that collide must keep their order. Otherwise the loops follow the domain or, on GPUs with many
   // threads, the memory that is written.
   const bool by_memory = !part.sequential && context->options.target.many_threads;
@@ -111,7 +111,7 @@ class Dependencies {
       int group = c_.group_of[node.id];
       if (group >= 0) ops->insert(group);
       if (node.op == Op::kIndexedWrite) work.push_back(c_.base(node.inputs[0]));
-      if (c_.joins[node.id] != 0) work.push_back(c_.base(node.inputs[1]));
+      if (c_.places[node.id].how == Place::How::kJoin) work.push_back(c_.base(node.inputs[1]));
     }
   }
 
@@ -172,8 +172,7 @@ class Dependencies {
 // Why the group's elements are moved, if it does nothing else.
 std::string WhyMoved(const Context& c, const Group& group) {
   for (NodeId id : group.nodes) {
-    const auto found = c.copied_because.find(id);
-    if (found != c.copied_because.end()) return found->second;
+    if (c.places[id].copy) return c.places[id].because;
   }
   const Node& sink = c.node(group.sink);
   if (sink.op == Op::kIndexedWrite)
@@ -396,7 +395,7 @@ Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
       return status.At("%s", what.c_str()).FromNode(what);
     } else if (!found.found && TooLong(*op)) {
       found = {true, group.nodes[0], -1, ""};
-    } else if (!found.found && c.upwards.count(group.sink) == 0) {
+    } else if (!found.found && !c.places[group.sink].upwards) {
       found.written = StateReadElsewhere(c, *op);
       found.found = found.written != kNoNode;
     }

@@ -47,7 +47,8 @@ void Grouping::Run() {
       if (!Free(id)) continue;
       bool map = op == Op::kPointwise || op == Op::kIndexedRead || op == Op::kIndexedWrite ||
                  (op == Op::kIota && IotaNeedsMemory(id));
-      if (!map || c_.joins[id] != 0 || !Needed(id) || (waits && WaitsForUpdates(id))) continue;
+      if (!map || c_.places[id].how == Place::How::kJoin || !Needed(id) || (waits && WaitsForUpdates(id)))
+        continue;
       Group* group = NewBudgetedGroup(Skeleton::kMap, id);
       AbsorbProducers(group);
       if (!c_.FusionOff(id)) CombineBeside(&c_.groups.back());
@@ -121,8 +122,8 @@ void Grouping::CallGroup(NodeId call) {
 // Whether `id` reads the storage that `sink` writes in place, in general under another index, so that the two
 // must not share a kernel.
 bool Grouping::ReadsWhatIsWritten(NodeId sink, NodeId id) const {
-  return c_.node(sink).op == Op::kIndexedWrite && c_.storage_of[sink] != kNoNode &&
-         c_.ReadsStorage(id, c_.storage_of[sink]);
+  return c_.node(sink).op == Op::kIndexedWrite && c_.places[sink].IsVersion() &&
+         c_.ReadsStorage(id, c_.places[sink].in);
 }
 
 void Grouping::AnchorGroup(NodeId anchor) {

@@ -51,11 +51,11 @@ class Placing {
       kinds[static_cast<size_t>(pair.input)] = pair.donated ? BufferKind::kUpdatedInput : BufferKind::kState;
     for (size_t i = 0; i < g_.inputs.size(); ++i) {
       const Node& node = g_.node(g_.inputs[i].node);
-      if (c_.changed_inputs.count(node.id) != 0) kinds[i] = BufferKind::kUpdatedInput;
+      const Place& place = c_.places[node.id];
+      if (place.how == Place::How::kVersion) kinds[i] = BufferKind::kUpdatedInput;
       const int value = AddValue(node, kinds[i], g_.inputs[i].name);
-      const auto given = c_.given_away.find(node.id);
-      c_.program.values.back().donated = given != c_.given_away.end();
-      if (given != c_.given_away.end()) c_.program.values.back().kept_because = given->second;
+      c_.program.values.back().donated = place.donated;
+      if (place.donated) c_.program.values.back().kept_because = place.because;
       c_.homes[node.id] = {value, ir::DenseView(node.shape)};
       c_.program.inputs.push_back({g_.inputs[i].name, value, kinds[i] == BufferKind::kState});
     }
@@ -80,9 +80,9 @@ class Placing {
       }
       const int value = AddValue(g_.node(output.node), BufferKind::kOutput, output.name);
       c_.program.outputs.push_back({output.name, value, false});
-      const auto taken = c_.taken_by.find(static_cast<int>(o));
-      if (taken != c_.taken_by.end()) c_.program.values.back().takes = c_.homes[taken->second].value;
       const NodeId holder = FirstVersion(g_, base);
+      const Place& place = c_.places[holder];
+      if (place.how == Place::How::kDonated) c_.program.values.back().takes = c_.homes[place.in].value;
       c_.homes[holder] = {value, ir::DenseView(g_.node(holder).shape)};
     }
   }
@@ -123,7 +123,7 @@ class Placing {
 // The node whose memory holds `id`, if it has none of its own: a concatenation, or the older version that a
 // write changes.
 NodeId HolderOf(const Context& c, NodeId id) {
-  if (c.concat_of[id] != kNoNode) return c.concat_of[id];
+  if (c.PartOf(id) != kNoNode) return c.PartOf(id);
   const ir::VersionStep step = ir::VersionStepOf(c.graph, id);
   return step.runs == kNoNode ? kNoNode : c.base(c.node(step.runs).inputs[step.slot]);
 }
@@ -131,7 +131,7 @@ NodeId HolderOf(const Context& c, NodeId id) {
 // The place of `id` in its holder's dense index space.
 View PlaceInHolder(const Context& c, NodeId id) {
   const Shape& shape = c.node(id).shape;
-  if (c.concat_of[id] != kNoNode) return c.concat_places.at(id);
+  if (c.PartOf(id) != kNoNode) return c.places[id].at;
   const ir::VersionStep step = ir::VersionStepOf(c.graph, id);
   return ir::Reshape(c.graph.ViewOf(c.node(step.runs).inputs[step.slot]), shape);
 }

@@ -1,5 +1,5 @@
 // Pieces of concatenations: each is computed in its place, or copied there.
-#include "compiler/fusion/preparation.h"
+#include "compiler/fusion/in_place/preparation.h"
 #include "compiler/ir/rebase.h"
 #include "compiler/ir/versions.h"
 
@@ -8,8 +8,6 @@ namespace rondo::fusion {
 // Computes every piece of a concatenation in its place, or copies it there. Outer concatenations come first:
 // the place of a piece must be plain strides in the memory of the outermost one.
 void Preparation::CopyConcatPieces() {
-  c_.concat_of.assign(static_cast<size_t>(g_.size()), kNoNode);
-  c_.concat_places.clear();
   MarkOutputs();
   std::unordered_map<NodeId, View> insides;  // for concatenations inside others: their place in the outermost
   const std::vector<NodeId> order = g_.TopologicalOrder();
@@ -20,8 +18,8 @@ void Preparation::CopyConcatPieces() {
     const View whole = outer == insides.end() ? ir::DenseView(g_.node(id).shape) : outer->second;
     if (const NodeId joined = JoinedWhole(id);
         joined != kNoNode && MayBeRunAt(ir::Reshape(whole, g_.node(joined).shape), joined, id)) {
-      c_.concat_of[joined] = id;
-      c_.concat_places[joined] = ir::Reshape(ir::DenseView(g_.node(id).shape), g_.node(joined).shape);
+      c_.places[joined].Put(Place::How::kPart, id,
+                            ir::Reshape(ir::DenseView(g_.node(id).shape), g_.node(joined).shape));
       continue;
     }
     const int axis = g_.node(id).As<ir::ConcatAttrs>().axis;
@@ -49,12 +47,10 @@ void Preparation::CopyConcatPieces() {
           copies.push_back(holder);
         }
         g_.SetInput(id, k, holder);
-        c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
       } else if (g_.node(holder).op == Op::kConcat) {
         insides[holder] = ir::Compose(whole, place);
       }
-      c_.concat_of[holder] = id;
-      c_.concat_places[holder] = place;
+      c_.places[holder].Put(Place::How::kPart, id, place);
     }
     // They wait for one another's pieces, so that one kernel can compute them all.
     for (NodeId copy : copies) {
@@ -76,19 +72,19 @@ NodeId Preparation::JoinedWhole(NodeId id) const {
   int64_t start = 0;
   for (NodeId piece : concat.inputs) {
     const NodeId base = g_.BaseOf(piece);
-    const auto placed = placed_.find(base);
-    if (placed == placed_.end() || IsOutput(base)) return kNoNode;
-    if (first == kNoNode) first = placed->second.first;
+    const Place& placed = c_.places[base];
+    if (placed.how != Place::How::kVersion || IsOutput(base)) return kNoNode;
+    if (first == kNoNode) first = placed.in;
     const int64_t extent = g_.node(piece).shape[axis];
-    const auto lies = RunOffset(ir::Compose(placed->second.place, g_.ViewOf(piece)), concat.dtype);
+    const auto lies = RunOffset(ir::Compose(placed.at, g_.ViewOf(piece)), concat.dtype);
     const auto wanted =
         RunOffset(ir::Slice(ir::DenseView(concat.shape), axis, start, 1, extent), concat.dtype);
-    if (placed->second.first != first || !lies || lies != wanted) return kNoNode;
+    if (placed.in != first || !lies || lies != wanted) return kNoNode;
     start += extent;
   }
   const Node& memory = g_.node(first);
   const bool own = !c_.IsLeaf(first) && memory.op != Op::kIota && memory.op != Op::kLoopResult &&
-                   memory.op != Op::kConcat && !IsOutput(first) && c_.concat_of[first] == kNoNode;
+                   memory.op != Op::kConcat && !IsOutput(first) && c_.PartOf(first) == kNoNode;
   return own && memory.shape.elements() == concat.shape.elements() ? first : kNoNode;
 }
 
@@ -99,7 +95,7 @@ std::string Preparation::WhyNotInPlace(NodeId piece, NodeId holder, const View& 
   const std::string what = NameOf(g_, base);
   const Op op = g_.node(holder).op;
   if (c_.IsLeaf(holder) || op == Op::kIota) return what + " is put beside others, and lies elsewhere";
-  if (in_place_[base] || c_.concat_of[holder] != kNoNode || IsOutput(base) || IsOutput(holder))
+  if (c_.places[base].InState() || c_.PartOf(holder) != kNoNode || IsOutput(base) || IsOutput(holder))
     return what + " is put beside others, and has another place in memory as well";
   if (op == Op::kLoopResult) return what + " is put beside others, and computed in memory of its own";
   std::optional<View> behind = ir::PlaceBehind(g_.ViewOf(piece), g_.node(base).shape, *place);
@@ -117,10 +113,10 @@ std::string Preparation::WhyNotInPlace(NodeId piece, NodeId holder, const View& 
 // `concat`; if it requires its own element order, `concat` then gets that.
 bool Preparation::MayBeRunAt(const View& place, NodeId holder, NodeId concat) {
   const Op op = g_.node(holder).op;
-  if (op != Op::kCollective && op != Op::kCall && op != Op::kCallResult && c_.own_order[holder] == 0)
+  if (op != Op::kCollective && op != Op::kCall && op != Op::kCallResult && !c_.places[holder].own_order)
     return true;
   if (!RunOffset(place, g_.node(holder).dtype)) return false;
-  for (NodeId outer = concat; outer != kNoNode; outer = c_.concat_of[outer]) c_.own_order[outer] = 1;
+  for (NodeId outer = concat; outer != kNoNode; outer = c_.PartOf(outer)) c_.places[outer].own_order = true;
   return true;
 }
 

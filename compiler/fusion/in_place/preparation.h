@@ -1,14 +1,19 @@
-// Preparation: the steps of Prepare. Each gives memory to some nodes, by inserting copies where that is not
-// possible otherwise. In order:
-//   prepare.cc             inputs of calls and loops; at the end, order and readers
-//   written_storage.cc     writes to states, in their memory
-//   change_in_place.cc     other writes, in the memory that they change
-//   output_memory.cc       outputs, and states that are written as a whole
-//   concat_pieces.cc       pieces of concatenations
-//   donated_memory.cc      inputs whose memory the caller gives away
-//   convolution_inputs.cc  images that tensor cores read with channels last
-//   contiguous_buffers.cc  inputs and outputs of calls and collectives, which must be contiguous
-// Every copy has its reason (Context::copied_because). Internal to these files.
+// Who may write in place, and who shares memory: the decisions about a program's nodes, in the order in which
+// they are made. Each takes what the ones before have left, and makes a copy where nothing else is possible.
+// Their result is one record for each node (place.h), and edges that order readers before writes.
+//
+//   contiguous_buffers  inputs of calls: contiguous, or a copy
+//   prepare             inputs of loops: dense, in memory that the rounds may change, or a copy
+//   written_storage     writes to states: in the state
+//   change_in_place     other writes: in the memory that they change
+//   output_memory       outputs: each in memory of its own
+//   concat_pieces       pieces of concatenations: in the concatenation
+//   contiguous_buffers  the share of a device that a collective gathers: in what it gathers
+//   convolution_inputs  images that tensor cores read: copied to channels last
+//   whole_states        states that are written as a whole: in the state, by the kernel that computes them
+//   donated_memory      inputs whose memory the caller gives away: an output is computed there
+//
+// A write stays in place if every reader of what it replaces can run before it. Internal to these files.
 #pragma once
 
 #include <optional>
@@ -33,7 +38,8 @@ class Preparation {
   // prepare.cc
   void CopyLoopInputs();
   NodeId MakeCopy(NodeId x, const std::string& because, NodeId reader = ir::kNoNode);
-  bool Made(NodeId id) const { return c_.made[static_cast<size_t>(id)] != 0; }
+  bool Made(NodeId id) const { return c_.places[id].copy; }
+  void ForgetPlaces();
   void Grow();  // resizes the tables by node to the number of nodes
   void MarkOutputs();
   // As of the last MarkOutputs.
@@ -61,10 +67,6 @@ class Preparation {
   bool IsWhole(NodeId version) const;
 
   // change_in_place.cc
-  struct Placed {
-    NodeId first = ir::kNoNode;  // the oldest version, which owns the memory
-    ir::View place;              // the place of another version in it
-  };
   struct Write {     // an indexed write, or the change of one argument by a custom op
     NodeId runs;     // the node that writes,
     size_t slot;     // the input that it changes,
@@ -73,7 +75,8 @@ class Preparation {
   struct Change {
     Write write;
     NodeId base;         // the version that it changes
-    Placed own;          // the place of its data
+    NodeId first;        // the oldest version, which owns the memory
+    ir::View own;        // the place there of the data that is changed
     ir::Region written;  // the part of the same memory that it may replace
   };
   struct LateRead {  // a read of elements that no write replaces
@@ -93,8 +96,9 @@ class Preparation {
   void SettleOutputs();
   std::string WhyCopied(size_t output, NodeId id, bool taken) const;
   bool EndsChain(size_t output, NodeId base) const;
-  NodeId StorageOf(NodeId version) const;
   bool IsUnchangedState(size_t output, NodeId id) const;
+
+  // whole_states.cc
   void WriteStatesDirectly();
   std::string WhyNotDirectly(const ir::StatePair& pair, NodeId id);
   std::string ReadsOtherPlaces(const ir::StatePair& pair) const;
@@ -129,12 +133,9 @@ class Preparation {
 
   Context& c_;
   ir::Graph& g_;
-  std::vector<int> state_of_input_, state_of_output_;  // into g_.states, or -1
-  std::vector<char> is_output_;                        // by node
-  std::vector<char> in_place_;                         // by node: a version in the state's own memory
-  std::unordered_map<NodeId, NodeId> storage_;         // for versions in states: the input
-  std::vector<ir::Versions> chains_;                   // of each state that is written in place
-  std::unordered_map<NodeId, Placed> placed_;          // for versions that share memory other than a state's
+  std::vector<int> state_of_input_, state_of_output_;       // into g_.states, or -1
+  std::vector<char> is_output_;                             // by node
+  std::vector<ir::Versions> chains_;                        // of each state that is written in place
   std::unordered_map<NodeId, std::vector<LateRead>> late_;  // by oldest version
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "compiler/fusion/preparation.h"
+#include "compiler/fusion/in_place/preparation.h"
 #include "compiler/ir/versions.h"
 
 namespace rondo::fusion {
@@ -42,7 +42,6 @@ std::vector<NodeId> Preparation::VersionsOf(const ir::StatePair& pair) const {
 // too late: then the state is written as a whole, after everything else. Calls that change parts of the state
 // change them there, unless a reader would be too late for that.
 void Preparation::FindStateChains() {
-  in_place_.assign(static_cast<size_t>(g_.size()), 0);
   for (size_t p = 0; p < g_.states.size(); ++p) {
     const ir::StatePair pair = g_.states[p];
     const std::vector<NodeId> chain = VersionsOf(pair);
@@ -61,12 +60,9 @@ void Preparation::FindStateChains() {
       IndexStates();
       continue;
     }
-    Grow();
-    for (size_t v = 0; v < versions.size(); ++v) {
-      storage_.emplace(versions[v].node, versions[0].node);
-      if (v == 0) continue;
-      in_place_[versions[v].node] = 1;
-      if (versions[v].runs == kNoNode) c_.joins[versions[v].node] = 1;
+    for (size_t v = 1; v < versions.size(); ++v) {
+      const bool joins = versions[v].runs == kNoNode;
+      c_.places[versions[v].node].Put(joins ? Place::How::kJoin : Place::How::kState, versions[0].node);
     }
     chains_.push_back(std::move(versions));
   }
@@ -180,13 +176,10 @@ bool Preparation::IsReadLate(const ir::Versions& versions, size_t number, NodeId
 
 // Copies made after the chains were found also read versions.
 Status Preparation::OrderCopies() {
-  c_.storage_of.assign(static_cast<size_t>(g_.size()), kNoNode);
   for (const ir::Versions& versions : chains_) {
     const std::string late = ir::OrderReaders(&g_, versions);
     if (!late.empty()) return Status::Error(Code::kInternal, "fusion: %s", late.c_str());
-    for (size_t v = 0; v < versions.size(); ++v) c_.storage_of[versions[v].node] = versions[0].node;
   }
-  for (const auto& [version, placed] : placed_) c_.storage_of[version] = placed.first;
   return Status::Ok();
 }
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "compiler/fusion/preparation.h"
+#include "compiler/fusion/in_place/preparation.h"
 #include "compiler/ir/loop.h"
 
 namespace rondo::fusion {
@@ -52,6 +52,7 @@ std::string NameOf(const Graph& graph, NodeId id) {
 Status Preparation::Run() {
   g_.RemoveDead();  // order edges through dead nodes do not count
   Grow();
+  ForgetPlaces();
   PairDonations();
   IndexStates();
   CopyCallInputs();
@@ -98,19 +99,26 @@ NodeId Preparation::MakeCopy(NodeId x, const std::string& because, NodeId reader
     for (NodeId before : g_.node(reader).strong_after) g_.RunAfter(copy, before, true);
   }
   Grow();
-  c_.made[static_cast<size_t>(copy)] = 1;
-  c_.copied_because[copy] = because;
+  c_.places[copy].copy = true;
+  c_.places[copy].because = because;
   return copy;
+}
+
+// Copies stay copies. Everything else is decided anew, since an earlier round's findings may change it.
+void Preparation::ForgetPlaces() {
+  for (Place& place : c_.places) {
+    Place fresh;
+    fresh.copy = place.copy;
+    if (place.copy) fresh.because = std::move(place.because);
+    place = std::move(fresh);
+  }
 }
 
 void Preparation::Grow() {
   const size_t nodes = static_cast<size_t>(g_.size());
-  c_.made.resize(nodes, 0);
-  c_.joins.resize(nodes, 0);
+  c_.places.resize(nodes);
   c_.alone.resize(nodes, 0);
   c_.through_copy.resize(nodes, 0);
-  c_.own_order.resize(nodes, 0);
-  in_place_.resize(nodes, 0);
 }
 
 void Preparation::MarkOutputs() {
@@ -120,8 +128,6 @@ void Preparation::MarkOutputs() {
 
 // Order, readers, homes.
 Status Preparation::Index() {
-  c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
-  c_.storage_of.resize(static_cast<size_t>(g_.size()), kNoNode);
   g_.RemoveDead();
   c_.order = g_.TopologicalOrder();
   OrderConditions();
@@ -156,7 +162,7 @@ void Preparation::OrderConditions() {
   for (size_t id = 0; id < c_.needed.size(); ++id) {
     const Node& node = g_.node(static_cast<NodeId>(id));
     if (node.dead || node.op == Op::kView || node.op == Op::kConcat || node.op == Op::kLoop ||
-        c_.joins[id] != 0 || c_.IsLeaf(node.id))
+        c_.places[id].how == Place::How::kJoin || c_.IsLeaf(node.id))
       continue;
     for (const Condition& condition : c_.needed[id].where) {
       const std::vector<NodeId>& before = node.weak_after;
@@ -183,7 +189,7 @@ void Preparation::MarkStored() {
       c_.stored[id] = 1;
       for (NodeId input : node.inputs) c_.stored[g_.BaseOf(input)] = 1;
     }
-    if (c_.concat_of[id] != kNoNode) c_.stored[id] = 1;
+    if (c_.PartOf(id) != kNoNode) c_.stored[id] = 1;
     if (!c_.needed.empty()) {
       for (const Condition& condition : c_.needed[static_cast<size_t>(id)].where)
         c_.stored[condition.base] = 1;

@@ -2,7 +2,7 @@
 // copied to channels last.
 #include <unordered_map>
 
-#include "compiler/fusion/preparation.h"
+#include "compiler/fusion/in_place/preparation.h"
 
 namespace rondo::fusion {
 

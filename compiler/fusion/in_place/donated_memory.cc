@@ -1,7 +1,7 @@
 // Inputs whose memory the caller gives away: which output is computed there, or what is written there.
 #include <algorithm>
 
-#include "compiler/fusion/preparation.h"
+#include "compiler/fusion/in_place/preparation.h"
 #include "compiler/ir/versions.h"
 
 namespace rondo::fusion {
@@ -10,15 +10,12 @@ namespace rondo::fusion {
 // like a state. Everything is examined anew, since an earlier round's findings may change the result.
 void Preparation::PairDonations() {
   std::erase_if(g_.states, [](const ir::StatePair& pair) { return pair.donated; });
-  c_.taken_by.clear();
-  c_.given_away.clear();
-  c_.changed_inputs.clear();
   bool computes = false;  // a program without steps has no useful buffers
   for (NodeId id = 0; id < g_.size(); ++id)
     computes |= !g_.node(id).dead && g_.node(id).op != Op::kView && !c_.IsLeaf(id);
   for (const ir::Donation& donation : g_.donations) {
     const NodeId input = g_.inputs[static_cast<size_t>(donation.input)].node;
-    c_.given_away[input] = "";
+    c_.places[input].donated = true;
     if (donation.output < 0) continue;
     const ir::StatePair pair{donation.input, donation.output, true};
     const NodeId shown = g_.outputs[static_cast<size_t>(donation.output)].node;
@@ -29,7 +26,7 @@ void Preparation::PairDonations() {
 }
 
 // Whether `id` is an input whose memory may be written and is not used by an output.
-bool Preparation::IsGivenAway(NodeId id) const { return c_.given_away.count(id) != 0 && !IsState(id); }
+bool Preparation::IsGivenAway(NodeId id) const { return c_.places[id].donated && !IsState(id); }
 
 // Computes outputs of the shape and type of a donated input in its memory, if all readers of the input can
 // run before. Comes after all other placement, so it causes no copies.
@@ -37,16 +34,17 @@ void Preparation::TakeDonations() {
   MarkOutputs();
   for (const ir::Donation& donation : g_.donations) {
     const ir::GraphInput& input = g_.inputs[static_cast<size_t>(donation.input)];
-    if (!IsGivenAway(input.node) || c_.changed_inputs.count(input.node) != 0) continue;
-    std::string& because = c_.given_away[input.node];
+    if (!IsGivenAway(input.node) || c_.places[input.node].how == Place::How::kVersion) continue;
+    std::string& because = c_.places[input.node].because;
     because = "no output is of its shape and type";
     for (size_t o = 0; o < g_.outputs.size(); ++o) {
       const Node& of = g_.node(g_.outputs[o].node);
+      Place& place = c_.places[FirstVersion(g_, g_.BaseOf(g_.outputs[o].node))];
       const bool fits = of.dtype == g_.node(input.node).dtype && of.shape == g_.node(input.node).shape;
-      if (!fits || state_of_output_[o] >= 0 || c_.taken_by.count(static_cast<int>(o)) != 0) continue;
+      if (!fits || state_of_output_[o] >= 0 || place.how == Place::How::kDonated) continue;
       because = WhyNotTaken(donation.input, g_.outputs[o].node);
       if (!because.empty()) continue;
-      c_.taken_by[static_cast<int>(o)] = input.node;
+      place.Put(Place::How::kDonated, input.node);
       break;
     }
   }
@@ -59,7 +57,7 @@ std::string Preparation::WhyNotTaken(int input, NodeId id) {
   const Op op = g_.node(first).op;
   if (c_.through_copy[base])
     return "the kernel that computes " + NameOf(g_, base) + " reads it at other places";
-  if (in_place_[base] || c_.IsLeaf(first) || op == Op::kIota || c_.concat_of[first] != kNoNode)
+  if (c_.places[base].InState() || c_.IsLeaf(first) || op == Op::kIota || c_.PartOf(first) != kNoNode)
     return what + "lies in memory of its own";
   if (!ir::IsDense(g_.ViewOf(id), g_.node(base).shape.elements()) || !IsWhole(base))
     return what + "is an output in part, or in another order";

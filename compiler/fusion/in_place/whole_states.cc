@@ -1,64 +1,10 @@
-// The memory of outputs: every output is a node of its own in that memory; states are written in place.
+// States that are computed as a whole: in place, if all readers of the old contents can run before.
 #include <algorithm>
 
-#include "compiler/fusion/preparation.h"
+#include "compiler/fusion/in_place/preparation.h"
 #include "compiler/ir/versions.h"
 
 namespace rondo::fusion {
-
-// Makes every output a node of its own in the output's memory.
-void Preparation::SettleOutputs() {
-  std::vector<char> taken(static_cast<size_t>(g_.size()), 0);
-  for (size_t o = 0; o < g_.outputs.size(); ++o) {
-    NodeId id = g_.outputs[o].node;
-    NodeId base = g_.BaseOf(id);
-    const bool state = state_of_output_[o] >= 0;
-    const bool copied = Made(id) && c_.alone[id] != 0;  // as below, in an earlier preparation
-    if (state && (copied || EndsChain(o, base) || IsUnchangedState(o, id))) continue;
-    const std::string because = WhyCopied(o, id, taken[base] != 0);
-    if (state || !because.empty()) {
-      // A state that takes over another state's contents, or its own in another order, takes them from a
-      // copy.
-      bool from_state = state && (IsState(base) || in_place_[base]);
-      NodeId copy = MakeCopy(from_state ? MakeCopy(id, because) : id, because);
-      if (state) c_.alone[static_cast<size_t>(copy)] = 1;
-      g_.SetOutput(o, copy);
-      taken.resize(static_cast<size_t>(g_.size()), 0);
-      base = copy;
-    }
-    taken[base] = 1;
-  }
-}
-
-// Why output `output` cannot be computed in its memory; "" if it can.
-std::string Preparation::WhyCopied(size_t output, NodeId id, bool taken) const {
-  const NodeId base = g_.BaseOf(id);
-  const std::string what = "output \"" + g_.outputs[output].name + "\" is ";
-  const bool whole = ir::IsDense(g_.ViewOf(id), g_.node(base).shape.elements()) && IsWhole(base);
-  if (c_.IsLeaf(base))
-    return what + (whole ? "" : "part of ") + NameOf(g_, base) + ", and each has memory of its own";
-  if (in_place_[base]) return what + "a state as well, and each has memory of its own";
-  if (taken) return what + "another output as well, and each has memory of its own";
-  if (!whole) return what + "what " + NameOf(g_, base) + " computes in part or in another order";
-  return "";
-}
-
-// Whether output `output` is a state that the chain of in-place writes ending in `base` has written.
-bool Preparation::EndsChain(size_t output, NodeId base) const {
-  const ir::StatePair& pair = g_.states[static_cast<size_t>(state_of_output_[output])];
-  return in_place_[base] && StorageOf(base) == g_.inputs[pair.input].node;
-}
-
-NodeId Preparation::StorageOf(NodeId version) const {
-  const auto it = storage_.find(version);
-  return it == storage_.end() ? kNoNode : it->second;
-}
-
-bool Preparation::IsUnchangedState(size_t output, NodeId id) const {
-  const ir::StatePair& pair = g_.states[static_cast<size_t>(state_of_output_[output])];
-  return g_.BaseOf(id) == g_.inputs[pair.input].node &&
-         ir::IsDense(g_.ViewOf(id), g_.node(g_.BaseOf(id)).shape.elements());
-}
 
 // Computes states in place instead of copying them at the end, if nothing reads the old contents later.
 void Preparation::WriteStatesDirectly() {
@@ -72,7 +18,7 @@ void Preparation::WriteStatesDirectly() {
     if (because.empty()) TakeMovesAside(g_.inputs[pair.input].node, writers);
     if (because.empty()) because = OrderOldReaders(pair, copy, writers);
     if (!because.empty()) {
-      c_.copied_because[copy] = because;
+      c_.places[copy].because = because;
       continue;
     }
     g_.SetOutput(static_cast<size_t>(pair.output), id);
@@ -88,7 +34,7 @@ std::string Preparation::WhyNotDirectly(const ir::StatePair& pair, NodeId id) {
   const Op op = g_.node(first).op;
   if (c_.through_copy[base]) return ReadsOtherPlaces(pair);
   if (c_.IsLeaf(first) || op == Op::kIota) return state + " becomes " + what;
-  if (in_place_[base] || IsOutput(base) || c_.concat_of[first] != kNoNode)
+  if (c_.places[base].InState() || IsOutput(base) || c_.PartOf(first) != kNoNode)
     return state + " becomes " + what + ", which lies in memory of its own";
   if (!ir::IsDense(g_.ViewOf(id), g_.node(base).shape.elements()) || !IsWhole(base))
     return state + " becomes a part of " + what + ", or that in another order";
@@ -150,9 +96,8 @@ std::vector<NodeId> Preparation::ReadersOf(NodeId id) {
 // constant distance than the one it writes.
 bool Preparation::MovesDown(NodeId writer) const {
   View place = ir::DenseView(g_.node(writer).shape);
-  for (NodeId id = writer; static_cast<size_t>(id) < c_.concat_of.size() && c_.concat_of[id] != kNoNode;
-       id = c_.concat_of[id])
-    place = ir::Compose(c_.concat_places.at(id), place);
+  for (NodeId id = writer; c_.PartOf(id) != kNoNode; id = c_.PartOf(id))
+    place = ir::Compose(c_.places[id].at, place);
   const View from = g_.ViewOf(g_.node(writer).inputs[0]);
   if (!from.affine() || !place.affine()) return false;
   const ir::ViewStep &read = from.steps[0], &write = place.steps[0];
@@ -173,7 +118,7 @@ NodeId Preparation::MoveUpwards(NodeId storage, const std::vector<NodeId>& write
     const bool moves = Made(writer) && g_.BaseOf(g_.node(writer).inputs[0]) == storage;
     if (!moves || c_.options.target.many_threads || ReadsInPlace(writer, storage) || !MovesDown(writer))
       continue;
-    c_.upwards.insert(writer);
+    c_.places[writer].upwards = true;
     c_.alone[writer] = 1;
     return writer;
   }
@@ -187,7 +132,7 @@ void Preparation::TakeMovesAside(NodeId storage, const std::vector<NodeId>& writ
     const bool moves = Made(writer) && g_.BaseOf(g_.node(writer).inputs[0]) == storage;
     if (!moves || ReadsInPlace(writer, storage)) continue;
     const std::string because = "elements of " + NameOf(g_, storage) + " move within it";
-    c_.copied_because[writer] = because;
+    c_.places[writer].because = because;
     if (writer == upwards) continue;
     const NodeId aside = MakeCopy(g_.node(writer).inputs[0], because, writer);
     c_.alone[aside] = 1;
@@ -205,7 +150,7 @@ std::string Preparation::OrderOldReaders(const ir::StatePair& pair, NodeId copy,
   std::erase(readers, copy);
   for (NodeId reader : readers) {
     for (NodeId writer : writers) {
-      const bool first = ReadsInPlace(reader, input) || c_.upwards.count(reader) != 0;
+      const bool first = ReadsInPlace(reader, input) || c_.places[reader].upwards;
       if (reader == writer && !first) return ReadsOtherPlaces(pair);
       if (reader != writer && g_.Reaches(writer, reader))
         return NameOf(g_, reader) + " reads " + state + " as it was when the new value is already there";

@@ -101,12 +101,14 @@ NodeId StateReadElsewhere(const Context& c, const LoweredOp& op) {
   for (const ir::StatePair& pair : c.graph.states) {
     const NodeId base = c.base(c.graph.outputs[pair.output].node);
     const NodeId input = c.graph.inputs[pair.input].node;
-    if (c.storage_of[base] == input) continue;  // its writes and reads never share a kernel
+    if (c.places[base].InState()) continue;  // its writes and reads never share a kernel
     if (reads_elsewhere(c.homes[input].value, c.homes[input].value)) return base;
   }
-  for (const auto& [output, input] : c.taken_by) {
-    const NodeId base = c.base(c.graph.outputs[static_cast<size_t>(output)].node);
-    if (reads_elsewhere(c.homes[input].value, c.homes[FirstVersion(c.graph, base)].value)) return base;
+  for (const ir::GraphOutput& output : c.graph.outputs) {
+    const NodeId base = c.base(output.node), first = FirstVersion(c.graph, base);
+    const Place& place = c.places[first];
+    if (place.how == Place::How::kDonated && reads_elsewhere(c.homes[place.in].value, c.homes[first].value))
+      return base;
   }
   return kNoNode;
 }

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "compiler/fusion/preparation.h"
+#include "compiler/fusion/in_place/preparation.h"
 
 namespace rondo::fusion {
 
@@ -47,7 +47,7 @@ void Preparation::GatherInPlace() {
   for (NodeId id = 0; id < count; ++id) {
     const Node& node = g_.node(id);
     if (node.dead || node.op != Op::kCollective ||
-        node.As<ir::CollectiveAttrs>().op != CollectiveOp::kAllGather || c_.concat_of[id] != kNoNode)
+        node.As<ir::CollectiveAttrs>().op != CollectiveOp::kAllGather || c_.PartOf(id) != kNoNode)
       continue;
     const std::optional<int64_t> rank = RankIn(node.As<ir::CollectiveAttrs>());
     if (!rank) continue;
@@ -60,8 +60,7 @@ void Preparation::GatherInPlace() {
         !WhyNotInPlace(share, holder, ir::DenseView(node.shape), &place).empty() ||
         !ir::IsDense(g_.ViewOf(share), g_.node(base).shape.elements()))
       continue;
-    c_.concat_of[holder] = id;
-    c_.concat_places[holder] = place;
+    c_.places[holder].Put(Place::How::kPart, id, place);
   }
 }
 

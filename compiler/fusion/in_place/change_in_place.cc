@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "compiler/fusion/preparation.h"
+#include "compiler/fusion/in_place/preparation.h"
 #include "compiler/ir/rebase.h"
 
 namespace rondo::fusion {
@@ -39,7 +39,6 @@ bool IsTarget(const Node& node, size_t slot) {
 void Preparation::CopyTargets() {
   const NodeId count = g_.size();
   MarkOutputs();
-  placed_.clear();
   late_.clear();
   for (NodeId id = 0; id < count; ++id) {
     for (const Write& write : WritesOf(id)) {
@@ -73,52 +72,50 @@ std::vector<Preparation::Write> Preparation::WritesOf(NodeId id) {
 // that is impossible.
 std::string Preparation::ChangeInPlace(const Write& write) {
   const NodeId id = write.runs, data = g_.node(id).inputs[write.slot], base = g_.BaseOf(data);
-  if (write.version != kNoNode && in_place_[write.version]) return "";
+  if (write.version != kNoNode && c_.places[write.version].InState()) return "";
   if (!IsChangeable(base)) return WhyNotChanged(base);
   if (!ShowsEachOnce(g_.ViewOf(data)))
     return "what " + NameOf(g_, base) + " computes is written to where it is repeated";
-  const auto known = placed_.find(base);
-  const Placed holder =
-      known != placed_.end() ? known->second : Placed{base, ir::DenseView(g_.node(base).shape)};
-  Placed own = {holder.first, ir::Compose(holder.place, g_.ViewOf(data))};
-  Region written(own.place);
+  const NodeId first = c_.StorageOf(base);
+  const View memory = ir::DenseView(g_.node(first).shape);
+  const View holder = c_.places[base].IsVersion() ? c_.places[base].at : memory;
+  const View own = ir::Compose(holder, g_.ViewOf(data));
+  Region written(own);
   if (g_.node(id).op == Op::kCall) {
-    if (!RunOffset(own.place, g_.node(base).dtype)) return "a custom op changes elements one after another";
+    if (!RunOffset(own, g_.node(base).dtype)) return "a custom op changes elements one after another";
   } else {
-    const bool whole = ir::IsDense(own.place, g_.node(own.first).shape.elements());
+    const bool whole = ir::IsDense(own, g_.node(first).shape.elements());
     ir::IndexedAttrs attrs = g_.node(id).As<ir::IndexedAttrs>();
-    if (!whole && !ir::Rebase(own.place, &attrs))
+    if (!whole && !ir::Rebase(own, &attrs))
       return "an index of " + NameOf(g_, id) + " has no plain stride in the memory of " + NameOf(g_, base);
     written = Region::OfWrite(attrs);
   }
-  const Change change = {write, base, own, written};
+  const Change change = {write, base, first, own, written};
   std::vector<NodeId> before;
   std::vector<LateRead> late;
-  if (!SortReaders(change, holder.place, &before, &late)) return WhyNotChanged(base);
-  for (const LateRead& read : late_[own.first]) {
-    if (!Meets(own.first, read.region, change.written)) continue;
+  if (!SortReaders(change, holder, &before, &late)) return WhyNotChanged(base);
+  for (const LateRead& read : late_[first]) {
+    if (!Meets(first, read.region, change.written)) continue;
     if (g_.node(read.reader).op == Op::kConcat || g_.Reaches(id, read.reader)) return WhyNotChanged(base);
     before.push_back(read.reader);
   }
   for (NodeId reader : before) {
     if (!g_.Reaches(reader, id)) g_.RunAfter(id, reader);
   }
-  std::vector<LateRead>& all = late_[own.first];
+  std::vector<LateRead>& all = late_[first];
   all.insert(all.end(), late.begin(), late.end());
-  if (IsGivenAway(own.first)) c_.changed_inputs.insert(own.first);
-  if (g_.node(id).op == Op::kCall) c_.own_order[own.first] = 1;
-  placed_.emplace(own.first, Placed{own.first, ir::DenseView(g_.node(own.first).shape)});
-  if (write.version == kNoNode) return "";
-  own.place = ir::Reshape(own.place, g_.node(write.version).shape);
-  placed_[write.version] = own;
+  if (g_.node(id).op == Op::kCall) c_.places[first].own_order = true;
+  c_.places[first].Put(Place::How::kVersion, first, memory);
+  if (write.version != kNoNode)
+    c_.places[write.version].Put(Place::How::kVersion, first, ir::Reshape(own, g_.node(write.version).shape));
   return "";
 }
 
 // Whether `base` has memory of its own that is not visible under another name at the end.
 bool Preparation::IsChangeable(NodeId base) {
   const Op op = g_.node(base).op;
-  return (!c_.IsLeaf(base) || IsGivenAway(base)) && op != Op::kIota && !in_place_[base] && !IsOutput(base) &&
-         ReadsPiecesAlone(base);
+  return (!c_.IsLeaf(base) || IsGivenAway(base)) && op != Op::kIota && !c_.places[base].InState() &&
+         !IsOutput(base) && ReadsPiecesAlone(base);
 }
 
 // Whether only the concatenation `base` reads its pieces, and those of concatenations among them; other
@@ -155,8 +152,8 @@ bool Preparation::SortReaders(const Change& change, const View& place, std::vect
       const Region region(ir::Compose(place, g_.ViewOf(node.inputs[k])));
       if (target) {
         // Others will read what it leaves there.
-        if (Meets(change.own.first, region, Region(change.own.place))) return false;
-      } else if (!Meets(change.own.first, region, change.written)) {
+        if (Meets(change.first, region, Region(change.own))) return false;
+      } else if (!Meets(change.first, region, change.written)) {
         late->push_back({reader, region});
       } else if (node.op == Op::kConcat || g_.Reaches(change.write.runs, reader)) {
         return false;  // a concatenation may lie in the memory of its pieces
@@ -165,7 +162,7 @@ bool Preparation::SortReaders(const Change& change, const View& place, std::vect
       }
     }
   }
-  return late->size() + late_[change.own.first].size() <= kMostLate;
+  return late->size() + late_[change.first].size() <= kMostLate;
 }
 
 // Whether two regions of the memory of `first` may have common elements.
