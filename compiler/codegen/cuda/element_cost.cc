@@ -88,9 +88,11 @@ double MapCycles(const PartPlan& plan) {
   if (by == &kOrderedMap) return points * gpu.ordered_point;
   if (by == &kOwnedMap) return OwnedCycles(context);
   const Lanes lanes = {part.loops.empty() ? 0 : part.loops.size() - 1, LanesOfMap(context)};
-  const double instructions = gpu.element_thread + TapeInstructions(context, part.body, lanes, true) +
-                              TapeInstructions(context, part.body, lanes, false);
-  return IssueCycles(context, points / lanes.count, instructions);
+  const double each = by == &kPointMap ? static_cast<double>(PointsOfMapThread(context)) : 1;
+  const double instructions =
+      gpu.element_thread + each * (TapeInstructions(context, part.body, lanes, true) +
+                                   TapeInstructions(context, part.body, lanes, false));
+  return IssueCycles(context, points / lanes.count / each, instructions);
 }
 
 // The row shape as kPlainReduction uses it.

@@ -18,5 +18,7 @@ inline constexpr const KernelVariant* kMapVariants[] = {&kLastWriterMap, &kOrder
 
 // Neighbouring points that one thread computes, so that it stores vectors.
 int LanesOfMap(const PartContext& context);
+// Such vectors of points, or single ones, that a thread of kPointMap computes.
+int64_t PointsOfMapThread(const PartContext& context);
 
 }  // namespace rondo::cuda

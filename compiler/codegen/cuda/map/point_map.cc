@@ -21,15 +21,15 @@ int LanesOfMap(const PartContext& context) {
   return LanesFor(context, stored, along);
 }
 
-namespace {
-
-// The points, or vectors of points, that each thread computes: several if all that they read can be read
-// before the first is stored. Blocks of one point a thread take longer to begin and end than to compute:
-// adding two images of odd width took 306 us (an H200, 126 MB written).
-int64_t PointsOfThread(const PartContext& context, const std::vector<size_t>& ahead, int lanes) {
+// Several if all that they read can be read before the first is stored. Blocks of one point a thread take
+// longer to begin and end than to compute: adding two images of odd width took 306 us (an H200, 126 MB
+// written).
+int64_t PointsOfMapThread(const PartContext& context) {
   constexpr int64_t kAhead = 64, kMost = 8;  // bytes and points of a thread
   constexpr double kLeastBlocks = 4;         // a multiprocessor
   const Part& part = context.part;
+  const int lanes = LanesOfMap(context);
+  const std::vector<size_t> ahead = ReadableAhead(context, part.body, lanes);
   const int64_t vectors = context.Points(0, part.loops.size()) / lanes;
   int64_t bytes = 0;
   for (size_t index : Touched(part.body, TapeOp::kLoad)) {
@@ -45,6 +45,8 @@ int64_t PointsOfThread(const PartContext& context, const std::vector<size_t>& ah
   return each;
 }
 
+namespace {
+
 Result<PartLaunch> WriteMap(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const size_t loops = context.part.loops.size();
   const int lanes = LanesOfMap(context);
@@ -52,7 +54,7 @@ Result<PartLaunch> WriteMap(const PartContext& context, const KernelConfiguratio
   Batches batches;
   batches.lanes = lanes;
   batches.operands = ReadableAhead(context, context.part.body, lanes);
-  batches.size = PointsOfThread(context, batches.operands, lanes);
+  batches.size = PointsOfMapThread(context);
   const int64_t of_block = batches.size * kCudaBlock;
   const auto decode = [&](std::string_view from) {
     if (lanes == 1) return writer->Decode(from, 0, loops);
