@@ -61,6 +61,7 @@ struct Context {
   std::vector<char> stored;          // by node: must be in memory whatever reads it
   std::vector<Needed> needed;        // by node; empty: everything is always needed
   std::vector<Place> places;         // by node: whose memory holds it, where, and why (in_place/)
+  std::vector<NodeId> donated;       // outputs that are computed in the memory of donated inputs
   // By node: if it is a state's new value, its kernel cannot write it into the state (constraints.h).
   std::vector<char> through_copy;
   std::vector<char> alone;  // by node: must not share a part with others (constraints.h)

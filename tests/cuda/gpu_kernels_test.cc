@@ -213,7 +213,7 @@ TEST(GpuKernels, ShortRowsShareAWarp) {
 TEST(GpuKernels, ManyRowsMatchTheReference) {
   uint32_t seed = 700;
   Suite small;
-  small.processors = 1;
+  small.each = small.processors = 1;
   for (int64_t row : {9, 13, 49}) {
     AddNorm(&small, 3000, {row}, DType::kF16, DType::kF16, seed++);
     AddSoftmax(&small, 3000, row, DType::kF32, seed++);
@@ -222,7 +222,7 @@ TEST(GpuKernels, ManyRowsMatchTheReference) {
   EXPECT_EQ(small.Count("threadIdx.x / 2u"), 4u);
   EXPECT_EQ(small.Count("threadIdx.x / 8u"), 2u);
   Suite large;
-  large.processors = 1;
+  large.each = large.processors = 1;
   AddNorm(&large, 5, {40000}, DType::kF16, DType::kF16, seed++);
   AddNorm(&large, 5, {40002}, DType::kF32, DType::kF16, seed++);
   AddNorm(&large, 5, {40001}, DType::kF16, DType::kF32, seed++);
@@ -273,6 +273,7 @@ TEST(GpuKernels, RunningSumsReadEachElementOnce) {
 // Threads that share rows, blocks that do, neighbouring rows that are read together, and long rows.
 TEST(GpuKernels, NumbersThatReductionsCombineMatchTheReference) {
   Suite suite;
+  suite.each = 1;
   uint32_t seed = 700;
   for (int64_t row : {8, 49, 768, 8192, 50257}) {
     AddNorm(&suite, row > 1000 ? 3 : 19, {row}, DType::kF32, DType::kF32, seed++);
@@ -583,6 +584,7 @@ TEST(GpuKernels, MapsMatchTheReference) {
 // Threads of large maps read what several points need before they store the first.
 TEST(GpuKernels, MapsOfManyPointsMatchTheReference) {
   Suite suite;
+  suite.each = 1;
   suite.processors = 1;
   uint32_t seed = 30;
   for (DType type : {DType::kF32, DType::kF16}) {

@@ -32,6 +32,7 @@ bool Preparation::IsGivenAway(NodeId id) const { return c_.places[id].donated &&
 // run before. Comes after all other placement, so it causes no copies.
 void Preparation::TakeDonations() {
   MarkOutputs();
+  c_.donated.clear();
   for (const ir::Donation& donation : g_.donations) {
     const ir::GraphInput& input = g_.inputs[static_cast<size_t>(donation.input)];
     if (!IsGivenAway(input.node) || c_.places[input.node].how == Place::How::kVersion) continue;
@@ -45,6 +46,7 @@ void Preparation::TakeDonations() {
       because = WhyNotTaken(donation.input, g_.outputs[o].node);
       if (!because.empty()) continue;
       place.Put(Place::How::kDonated, input.node);
+      c_.donated.push_back(g_.BaseOf(g_.outputs[o].node));
       break;
     }
   }

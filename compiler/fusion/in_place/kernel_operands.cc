@@ -104,11 +104,9 @@ NodeId StateReadElsewhere(const Context& c, const LoweredOp& op) {
     if (c.places[base].InState()) continue;  // its writes and reads never share a kernel
     if (reads_elsewhere(c.homes[input].value, c.homes[input].value)) return base;
   }
-  for (const ir::GraphOutput& output : c.graph.outputs) {
-    const NodeId base = c.base(output.node), first = FirstVersion(c.graph, base);
-    const Place& place = c.places[first];
-    if (place.how == Place::How::kDonated && reads_elsewhere(c.homes[place.in].value, c.homes[first].value))
-      return base;
+  for (NodeId base : c.donated) {
+    const NodeId first = FirstVersion(c.graph, base);
+    if (reads_elsewhere(c.homes[c.places[first].in].value, c.homes[first].value)) return base;
   }
   return kNoNode;
 }

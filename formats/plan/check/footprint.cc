@@ -298,25 +298,16 @@ bool ReadByTapeOnly(const Part& part, uint16_t operand) {
 }
 
 bool LoadedBeforeStored(const Part& part, uint16_t read, uint16_t write) {
-  if (!ReadByTapeOnly(part, read)) return false;
-  bool combines = false;  // other points may do that at any time
+  bool good = ReadByTapeOnly(part, read), stored = false;  // by an earlier stage
   ForEachTape(part, [&](Tape tape) {
-    for (TapeOp op : {TapeOp::kCombineMax, TapeOp::kCombineMin})
-      combines = combines || Find(tape, op, write).first >= 0;
-  });
-  if (combines) return false;
-  for (Tape tape : {part.body, part.epilogue}) {
     const Uses loads = Find(tape, TapeOp::kLoad, read), stores = Find(tape, TapeOp::kStore, write);
-    if (stores.first >= 0 && loads.last > stores.first) return false;
-  }
-  bool stored = false;  // by an earlier stage
-  for (const Stage& stage : part.stages) {
-    const Uses loads = Find(stage.tape, TapeOp::kLoad, read),
-               stores = Find(stage.tape, TapeOp::kStore, write);
-    if (loads.first >= 0 && (stored || (stores.first >= 0 && loads.last > stores.first))) return false;
+    if (loads.first >= 0 && (stored || (stores.first >= 0 && loads.last > stores.first))) good = false;
     stored |= stores.first >= 0;
-  }
-  return true;
+    for (const TapeInst& inst : tape) {  // other points may combine at any time
+      if (Combines(inst.op) && inst.arg == write) good = false;
+    }
+  });
+  return good;
 }
 
 }  // namespace rondo::check
