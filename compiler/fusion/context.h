@@ -173,7 +173,7 @@ bool SentChannelsLast(const Context& context, NodeId input);
 // Call it after groups are formed: places ports, states and constants in memory, and decides the element
 // order of all others (place_values.cc). Resets context->program.
 void PlaceValues(Context* context);
-// The element order of a node in memory of its own (placement.cc).
+// The element order of a node in memory of its own (element_order.cc).
 ir::View PlacementFor(const Context& context, NodeId id);
 // The node whose memory holds this version (`id` itself if it is not a version).
 NodeId FirstVersion(const ir::Graph& graph, NodeId id);

@@ -1,6 +1,6 @@
 // The memory of results, after groups are formed. Ports, states and constants have their own. Parts of a
 // concatenation and versions of a written tensor lie in that tensor's memory. All others get a temporary when
-// they are first named, in the element order that placement.cc picks.
+// they are first named, in the element order that element_order.cc picks.
 #include <unordered_map>
 
 #include "compiler/fusion/context.h"

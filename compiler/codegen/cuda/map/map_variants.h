@@ -7,7 +7,7 @@ namespace rondo::cuda {
 
 extern const KernelVariant kLastWriterMap;  // writes may collide: the last point writes each place
 extern const KernelVariant kOrderFreeMap;   // writes may collide: maxima, minima, integer sums
-extern const KernelVariant kOwnedMap;       // writes may collide: a warp handles all points of its places
+extern const KernelVariant kOwnedMap;       // writes may collide: a block handles all points of its places
 extern const KernelVariant kOrderedMap;  // writes may collide: a thread handles all points that can collide
 extern const KernelVariant kTransposedMap;  // a thread computes a block of points, transposed
 extern const KernelVariant kPointMap;       // a thread computes a point, or a vector of neighbouring ones
