@@ -289,6 +289,20 @@ TEST(CudaTemplates, PartsBehindBlocksOfAClusterBeginWithAWholeOne) {
   EXPECT_TRUE(Has(*text, "\nif (blockIdx.x < 24u) return;\n"));
 }
 
+// Other parts of the kernel, such as matmuls whose accumulators need many registers, could not have such
+// blocks.
+TEST(CudaTemplates, LongOddRowsHaveWideBlocksOnlyInKernelsOfTheirOwn) {
+  RowMaker rows(200, 40001, DType::kF16);
+  EXPECT_TRUE(Has(Text(rows.maker), "__launch_bounds__(1024"));
+  const Part parts[] = {rows.maker.Make().parts[0], rows.maker.Make().parts[0]};
+  Kernel kernel = rows.maker.Make();
+  kernel.parts = parts;
+  const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, false});
+  const Result<KernelText> text = WriteKernelText(kernel, kHopper, facts);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  EXPECT_TRUE(Has(*text, "__launch_bounds__(256"));
+}
+
 // y = x, 16 by 512, as other types.
 struct MapMaker {
   MapMaker(DType from, DType to) {

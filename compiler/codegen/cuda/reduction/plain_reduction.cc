@@ -18,7 +18,9 @@ int64_t WidthOfPlainRow(const PartContext& context) {
   const int64_t rows = context.Points(0, part.outer),
                 elements = context.Points(part.outer, part.loops.size());
   if (elements <= GpuTableOf(context.target).row_warp_elements) return 32;
-  const bool wide = elements >= kLong && static_cast<double>(rows) < kFewRows * context.Processors();
+  // Wide blocks would leave the threads of a kernel's other parts too few registers.
+  const bool alone = context.share == 1;
+  const bool wide = alone && elements >= kLong && static_cast<double>(rows) < kFewRows * context.Processors();
   return wide ? kWideBlock : int64_t{kCudaBlock};
 }
 
