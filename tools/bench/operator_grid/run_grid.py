@@ -151,6 +151,8 @@ def main():
                 arguments.json.write_text(json.dumps(rows, indent=1))
         print(f"{family}: {time.time() - start:.0f} s\n", flush=True)
     ratios = sorted(row["torch"] / row["rondo"] for row in rows if "torch" in row)
+    print(f"within 1.3 times PyTorch's time {sum(r >= 1 / 1.3 for r in ratios)}, ahead {sum(r >= 1 for r in ratios)}, above 3 times "
+          f"{sum(r < 1 / 3 for r in ratios)} of {len(ratios)}")
     print(f"{len(rows)} operators, {sum(not row['good'] for row in rows)} wrong; PyTorch's time over Rondo's: least "
           f"{ratios[0]:.2f}, 5 % below {ratios[len(ratios) // 20]:.2f}, median {statistics.median(ratios):.2f}")
     sys.exit(any(not row["good"] for row in rows))
