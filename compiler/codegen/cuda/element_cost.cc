@@ -10,6 +10,7 @@
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/reduction/reduction_variants.h"
 #include "compiler/codegen/cuda/reduction/row_shape.h"
+#include "compiler/codegen/cuda/tape_facts.h"
 
 namespace rondo::cuda {
 namespace {
@@ -36,14 +37,16 @@ double AccessInstructions(const PartContext& context, size_t index, Lanes lanes)
 // is the same for all points.
 double TapeInstructions(const PartContext& context, Tape tape, Lanes lanes, bool moving) {
   const GpuTable& gpu = GpuTableOf(context.target);
+  const bool few_bits = NeedsFewBits(context.part);
   double instructions = 0;
   for (const TapeInst& inst : tape) {
     if (inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore) {
       if (MovesAlong(context.part, context.part.operands[inst.arg], lanes.along) == moving)
         instructions += AccessInstructions(context, inst.arg, lanes);
     } else if (moving && inst.op != TapeOp::kConst) {
-      const bool function = AccuracyOf(inst.op) == Accuracy::kFunction;
-      instructions += lanes.count * (function ? gpu.element_function : 1);
+      const bool function = AccuracyOf(inst.op) == Accuracy::kFunction,
+                 quick = few_bits && HasQuickFunction(inst.op);
+      instructions += lanes.count * (quick ? gpu.quick_function : function ? gpu.element_function : 1);
     }
   }
   return instructions;

@@ -1,5 +1,7 @@
 #include "compiler/codegen/cuda/gpu_table.h"
 
+#include "compiler/codegen/cuda/tape_facts.h"
+
 namespace rondo::cuda {
 
 const GpuTable& GpuTableOf(const CudaTarget& target) {
@@ -7,14 +9,15 @@ const GpuTable& GpuTableOf(const CudaTarget& target) {
   return target.table != nullptr ? *target.table : kH200;
 }
 
-double EpilogueInstructions(const GpuTable& gpu, Tape epilogue) {
+double EpilogueInstructions(const GpuTable& gpu, const Part& part) {
+  const double function = NeedsFewBits(part) ? gpu.quick_function : gpu.epilogue_function;
   double instructions = gpu.epilogue_place;
-  for (const TapeInst& inst : epilogue) {
+  for (const TapeInst& inst : part.epilogue) {
     switch (inst.op) {
       case TapeOp::kErf:
       case TapeOp::kTanh:
       case TapeOp::kExp:
-      case TapeOp::kSigmoid: instructions += gpu.epilogue_function; break;
+      case TapeOp::kSigmoid: instructions += function; break;
       case TapeOp::kConst:
       case TapeOp::kCast: break;
       default: instructions += 1;

@@ -187,6 +187,7 @@ struct GpuTable {
   // --- epilogues: instructions a point, besides one for most operations [fit]
   double epilogue_place = 6;      // of where the point lies
   double epilogue_function = 16;  // of a function without an instruction of its own (erf, tanh, exp, sigmoid)
+  double quick_function = 7;      // the same for results of 16 bits (device/quick_scalar.cuh), by their count
 
   // --- maps and reductions, by the instructions of their threads, four warps of which issue at once:
   // operators of the grid (tools/bench/results/operator-grid.md) [fit]
@@ -219,6 +220,6 @@ struct GpuTable {
 const GpuTable& GpuTableOf(const CudaTarget& target);
 
 // Instructions a point of an epilogue, about.
-double EpilogueInstructions(const GpuTable& gpu, Tape epilogue);
+double EpilogueInstructions(const GpuTable& gpu, const Part& part);
 
 }  // namespace rondo::cuda

@@ -5,6 +5,10 @@
 
 namespace rondo::cuda {
 
+PartWriter::PartWriter(const PartContext& context) : context_(context) {
+  scope.quick = NeedsFewBits(context.part);
+}
+
 void PartWriter::Decode(std::string_view from, size_t first, size_t last) {
   if (first == last) return;
   // 32-bit division is several times cheaper than 64-bit.

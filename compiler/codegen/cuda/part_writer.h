@@ -27,14 +27,14 @@ struct TapeScope {
   std::vector<std::string> held;
   std::string kept = "position";  // the index of this element's kept value
   std::string row;                // suffix of row scalars and reductions if a thread has several rows: "[e]"
-  bool quick = false;             // functions only need the accuracy of 16 bits
+  bool quick = false;             // functions only need the accuracy of 16 bits: nothing else is stored
   bool small_sums = false;        // integer accumulators fit in 32 bits
 };
 
 class PartWriter : public Writer {
  public:
   // What `context` refers to must outlive this.
-  explicit PartWriter(const PartContext& context) : context_(context) {}
+  explicit PartWriter(const PartContext& context);
 
   // --- loops
   // Declares the counters of the loops [first, last), computed from the flat index `from` (the last loop is
@@ -84,7 +84,9 @@ class PartWriter : public Writer {
   std::string WrappedText(Tape tape, const TapeInst& inst, const std::string& prefix) const;
   std::string CastText(Tape tape, const TapeInst& inst, const std::string& from) const;
   bool IsQuick(const TapeInst& inst) const;  // by a function with the accuracy of 16 bits
-  void IncludeFor(const TapeInst& inst);     // the header of the function that the instruction calls, if any
+  // The function of an instruction that adds 1 to a quick one; null: the instruction does something else.
+  const TapeInst* QuickPlusOne(Tape tape, const TapeInst& inst) const;
+  void IncludeFor(const TapeInst& inst);  // the header of the function that the instruction calls, if any
   // The register to store for `store`: if its value was first rounded to the operand's type, the unrounded
   // one gives the same.
   uint16_t Unrounded(Tape tape, const TapeInst& store) const;

@@ -242,6 +242,23 @@ bool IsRoundedInt(const Part& part, Tape tape, uint16_t reg, bool small_sums) {
          FitsInt(part, tape, inst.a, small_sums);
 }
 
+bool NeedsFewBits(const Part& part) {
+  bool stores = false, few = true;
+  ForEachTape(part, [&](Tape tape) {
+    for (const TapeInst& inst : tape) {
+      if (inst.op != TapeOp::kStore) continue;
+      const DType type = part.operands[inst.arg].dtype;
+      stores = true;
+      few = few && (type == DType::kF16 || type == DType::kBF16 || IsFp8(type));
+    }
+  });
+  return stores && few;
+}
+
+bool HasQuickFunction(TapeOp op) {
+  return op == TapeOp::kErf || op == TapeOp::kTanh || op == TapeOp::kSigmoid || op == TapeOp::kExp;
+}
+
 bool IsIntType(DType type) {
   switch (type) {
     case DType::kI8:

@@ -46,6 +46,11 @@ bool IsRoundedInt(const Part& part, Tape tape, uint16_t reg, bool small_sums);
 // Whether every value of the type fits an int.
 bool IsIntType(DType type);
 
+// Whether the part stores only floats of 16 bits or fewer, so that functions need no more accuracy.
+bool NeedsFewBits(const Part& part);
+// Whether a function of device/quick_scalar.cuh then computes the operation.
+bool HasQuickFunction(TapeOp op);
+
 // A register that depends only on one quantised register, `code`, which has at most 256 integer values from
 // `low` on: a table is cheaper than computing it at each point.
 struct Tabulation {

@@ -31,8 +31,19 @@ std::string LaneType(const Operand& operand) {
 }  // namespace
 
 bool PartWriter::IsQuick(const TapeInst& inst) const {
-  return scope.quick && inst.type == TapeType::kF32 &&
-         (inst.op == TapeOp::kErf || inst.op == TapeOp::kSigmoid || inst.op == TapeOp::kExp);
+  return scope.quick && inst.type == TapeType::kF32 && HasQuickFunction(inst.op);
+}
+
+// erf(x) + 1 and tanh(x) + 1 have functions of their own: most instructions of the two make the sum of them
+// again, and it is as exact where it is near 0.
+const TapeInst* PartWriter::QuickPlusOne(Tape tape, const TapeInst& inst) const {
+  if (inst.op != TapeOp::kAdd) return nullptr;
+  for (const auto& [made, added] : {std::pair(inst.a, inst.b), std::pair(inst.b, inst.a)}) {
+    const bool sigmoidal = tape[made].op == TapeOp::kErf || tape[made].op == TapeOp::kTanh;
+    if (sigmoidal && IsQuick(tape[made]) && tape[added].op == TapeOp::kConst && tape[added].imm.f == 1)
+      return &tape[made];
+  }
+  return nullptr;
 }
 
 void PartWriter::IncludeFor(const TapeInst& inst) {
@@ -128,6 +139,8 @@ std::string PartWriter::ValueText(Tape tape, const TapeInst& inst, const std::st
            NumberText(q->low, TapeType::kF32) + ", " + NumberText(q->high, TapeType::kF32) + ", " + zero +
            ")";
   }
+  if (const TapeInst* of = QuickPlusOne(tape, inst))
+    return "quick_" + std::string(FunctionName(of->op)) + "_plus_1(" + prefix + Text(of->a) + ")";
   IncludeFor(inst);
   return Expression(tape, inst, prefix);
 }

@@ -109,6 +109,10 @@ void Exp2(PtxThread& t, const PtxStatement& s) {
   const float result = std::exp2(t.Float(s.arguments[1]));
   t.SetFloat(s.arguments[0], std::fpclassify(result) == FP_SUBNORMAL ? 0.0f : result);
 }
+void Reciprocal(PtxThread& t, const PtxStatement& s) {
+  const float result = 1.0f / t.Float(s.arguments[1]);
+  t.SetFloat(s.arguments[0], std::fpclassify(result) == FP_SUBNORMAL ? 0.0f : result);
+}
 
 }  // namespace
 
@@ -163,6 +167,7 @@ const PtxRow kScalarInstructions[] = {
     {"max.NaN.f32", Extreme},
     {"min.NaN.f32", Extreme},
     {"ex2.approx.ftz.f32", Exp2},
+    {"rcp.approx.ftz.f32", Reciprocal},
     {"createpolicy", Zero},
     {"griddepcontrol", Nothing},  // kernels run one after another
     {"setmaxnreg", Nothing},

@@ -39,7 +39,7 @@ double Cycles(const PartContext& context, const WindowShape& shape) {
   const double loads = lines * (read * (apart ? gpu.window_apart : 1) + factors);
   const double work = lines * (read * (gpu.window_read + lanes) + factors + (product ? kernel * lanes : 0) +
                                kernel * points * lanes) +
-                      points * (lanes * EpilogueInstructions(gpu, part.epilogue) + gpu.window_output) +
+                      points * (lanes * EpilogueInstructions(gpu, part) + gpu.window_output) +
                       gpu.window_start;
   const double warps = static_cast<double>(WindowUnits(context, shape)) / 32 / context.Processors();
   const double bytes = lanes * static_cast<double>(ByteSize(part.operands[part.lhs].dtype));

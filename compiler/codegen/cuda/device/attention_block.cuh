@@ -54,7 +54,7 @@ struct AttentionBlock {
 #pragma unroll
     for (int s = 0; s < SPLITS; ++s) {
       const float* part = row(query + s * QUERIES);
-      const float scale = attention_exp2(part[MOST] - base);
+      const float scale = quick_exp2(part[MOST] - base);
       sum += part[TOTAL] * scale;
       constexpr int VECTOR = COUNT % 2 == 0 ? 2 : 1;
       float own[COUNT];
@@ -107,7 +107,7 @@ struct AttentionBlock {
     x[0] = x[1] = 0;
 #pragma unroll
     for (int r = 0; r < BLOCKS; ++r) {
-      const float scale = attention_exp2(from[r].z - base);
+      const float scale = quick_exp2(from[r].z - base);
       sum += from[r].w * scale;
       x[0] += from[r].x * scale;
       x[1] += from[r].y * scale;

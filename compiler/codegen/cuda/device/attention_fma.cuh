@@ -80,11 +80,11 @@ struct FmaRows {
 #pragma unroll
       for (int j = 1; j < OWN; ++j) high = fmaxf(high, s[h][j]);
       const float now = fmaxf(most[h], group_max(high)), base = score_base(now);
-      const float scale = attention_exp2((most[h] - base) * unit);
+      const float scale = quick_exp2((most[h] - base) * unit);
       most[h] = now;
       total[h] *= scale;
 #pragma unroll
-      for (int j = 0; j < OWN; ++j) total[h] += s[h][j] = attention_exp2((s[h][j] - base) * unit);
+      for (int j = 0; j < OWN; ++j) total[h] += s[h][j] = quick_exp2((s[h][j] - base) * unit);
 #pragma unroll
       for (int c = 0; c < COLUMNS; ++c) out[h][c] *= scale;
     }

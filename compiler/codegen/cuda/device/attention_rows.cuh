@@ -45,7 +45,7 @@ struct AttentionRows {
         for (int x = 0; x < 2; ++x) high[x] = fmaxf(high[x], s[j][2 * h + x]);
       const float now = fmaxf(most[h], quad_max(fmaxf(high[0], high[1])));
       base[h] = score_base(now);
-      scale[h] = attention_exp2((most[h] - base[h]) * unit);
+      scale[h] = quick_exp2((most[h] - base[h]) * unit);
       most[h] = now;
     }
     // Their product with `unit` is rounded by more than a score may be.
@@ -62,7 +62,7 @@ struct AttentionRows {
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) {
 #pragma unroll
-      for (int x = 0; x < 2 * HALVES; ++x) s[j][x] = attention_exp2(__fmaf_rn(s[j][x], unit, -base[x / 2]));
+      for (int x = 0; x < 2 * HALVES; ++x) s[j][x] = quick_exp2(__fmaf_rn(s[j][x], unit, -base[x / 2]));
     }
 #pragma unroll
     for (int h = 0; h < HALVES; ++h) {

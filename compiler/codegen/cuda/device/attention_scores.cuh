@@ -2,15 +2,9 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_SCORES_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_SCORES_CUH_
 
-#include "compiler/codegen/cuda/device/types.cuh"
+#include "compiler/codegen/cuda/device/quick_scalar.cuh"
 
 #define kNoScore bits_float(0xff800000u)  // minus infinity
-
-DEV float attention_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 // A score and what a mask adds to it. What is finite stays so when it is multiplied by log2(e), the lowest
 // f32 too: a row of such scores is uniform.

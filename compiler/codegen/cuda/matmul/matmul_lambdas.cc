@@ -269,11 +269,6 @@ std::string SumsText(const Part& part, const MatmulProblem& problem, int lanes) 
 void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int lanes,
                    const std::string& more, PartWriter* writer) {
   const Part& part = context.part;
-  writer->scope.quick = true;
-  for (size_t index : Touched(part.epilogue, TapeOp::kStore)) {
-    const DType dtype = part.operands[index].dtype;
-    writer->scope.quick = writer->scope.quick && (Is16Bit(dtype) || IsFp8(dtype));
-  }
   writer->Line("auto epilogue = [&](int m, int n, const float* sums" + more + ") {");
   writer->DecodeLoops("(u32)batch", problem.batch_loops);
   writer->DecodeLoops("(u32)m", problem.m_loops);
@@ -290,7 +285,7 @@ void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int
     writer->WriteLanes(part.epilogue, "r", problem.n_loops.back(), lanes, sums);
   }
   writer->Line("};");
-  writer->scope.quick = writer->scope.small_sums = false;
+  writer->scope.small_sums = false;
   writer->scope.fetched.clear();
 }
 

@@ -147,7 +147,7 @@ double StepCyclesOf(const GpuTable& gpu, const TmaMatmul& matmul, double blocks,
 // joining the blocks that split K.
 double EndCycles(const GpuTable& gpu, const Part& part, const TmaMatmul& matmul) {
   const double split = matmul.split_k, tile = matmul.m * matmul.n;
-  double end = tile / split * EpilogueInstructions(gpu, part.epilogue) / gpu.tma_stored_lanes *
+  double end = tile / split * EpilogueInstructions(gpu, part) / gpu.tma_stored_lanes *
                (matmul.tile_groups() == 1 ? gpu.tma_one_group : 1);
   if (matmul.split_k > 1) {
     end += gpu.tma_split_start + gpu.tma_split_block * split +
