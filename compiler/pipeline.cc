@@ -96,6 +96,8 @@ constexpr PipelineEntry kPipeline[] = {
      "queries and keys"},
     {"split_values", GraphAndBodies<passes::SplitValues>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "attention has no more features of a value than a kernel sums up"},
+    {"sum_in_integers", GraphAndBodies<passes::SumInIntegers>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
+     "many floats that data places are added as integers, in any order with the same bits"},
     {"pad_channels", Graph<passes::PadChannels>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "convolutions of channels that are no vectors read a copy of four or a multiple of eight"},
     {"order_convolution_weights", Graph<passes::OrderConvolutionWeights>, kEach, kOptional, kAny,
