@@ -44,8 +44,8 @@ Result<PassResult> FoldScoreBias(ir::Graph* graph, const PassOptions& options);
 // In 16-bit attention on tensor cores, values with more features than a kernel can sum are split, one
 // attention for each part.
 Result<PassResult> SplitValues(ir::Graph* graph, const PassOptions& options);
-// With options.target.atomics, many updates that add floats at places from data are added as integers, so that
-// their order does not matter.
+// With options.target.atomics, many updates that add floats at places from data are added as integers, so
+// that their order does not matter.
 Result<PassResult> SumInIntegers(ir::Graph* graph, const PassOptions& options);
 // A matmul with a constant, whose readers take disjoint columns, is one matmul for each of them.
 Result<PassResult> SplitMatmuls(ir::Graph* graph, const PassOptions& options);

@@ -1,6 +1,6 @@
 // SumInIntegers: on GPUs, sums of floats at places that data chooses, by atomic operations on integers. A
-// float sum by atomics would depend on the order of its updates, and so on the run. Integers are added exactly,
-// so the bits are the same in any order, and no kernel has to sort updates by place.
+// float sum by atomics would depend on the order of its updates, and so on the run. Integers are added
+// exactly, so the bits are the same in any order, and no kernel has to sort updates by place.
 //
 // Three steps, all of operations that exist anyway (kernels: compiler/codegen/cuda/map/order_free_map.cc):
 //   scale  of each element: the greatest of the powers of two at or below its updates, by atomic maximum
@@ -45,12 +45,13 @@ bool Pays(const Graph& g, const Node& write) {
   constexpr double kSorted = 2e-4, kAdded = 2.5e-5, kElement = 1e-5, kKernels = 8;
   const double updates = static_cast<double>(g.node(write.inputs[1]).shape.elements());
   const double rows = updates / static_cast<double>(RowOf(g, write));
-  return rows * kSorted > updates * kAdded + static_cast<double>(write.shape.elements()) * kElement + kKernels;
+  return rows * kSorted >
+         updates * kAdded + static_cast<double>(write.shape.elements()) * kElement + kKernels;
 }
 
-// The greatest power of two that is not above |x|, of an f32: |x * 2^23 - pred(x * 2^23)| with neither overflow
-// nor underflow on the way (Rump, Ogita, Oishi: Accurate floating-point summation, part I, ufp). Zeros stay;
-// NaN for infinities and NaN.
+// The greatest power of two that is not above |x|, of an f32: |x * 2^23 - pred(x * 2^23)| with neither
+// overflow nor underflow on the way (Rump, Ogita, Oishi: Accurate floating-point summation, part I, ufp).
+// Zeros stay; NaN for infinities and NaN.
 NodeId PowerOfTwo(Builder& b, NodeId x) {
   const float away = 0x1p64f, more = 0x1p23f + 1, less = 1 - 0x1p-24f;
   const NodeId large = b.Binary(TapeOp::kLess, b.Scalar(DType::kF32, 1), b.Unary(TapeOp::kAbs, x));
@@ -102,9 +103,8 @@ NodeId Sum(Match& m) {
     const NodeId none = b.Binary(TapeOp::kEqual, count, number(0));
     return b.Select(none, b.Scalar(DType::kF64, 0), b.Scalar(DType::kF64, value));
   };
-  const NodeId specials =
-      b.Add(special(b.Binary(TapeOp::kBitAnd, sum, number(kOfNegative - 1)), infinity),
-            special(b.Binary(TapeOp::kShr, sum, number(32)), -infinity));
+  const NodeId specials = b.Add(special(b.Binary(TapeOp::kBitAnd, sum, number(kOfNegative - 1)), infinity),
+                                special(b.Binary(TapeOp::kShr, sum, number(32)), -infinity));
   const NodeId finite =
       b.BinaryScalar(TapeOp::kMul, b.Mul(wide(sum), wide(scale)), std::ldexp(1.0, meet - 62));
   const NodeId added = b.Select(b.Unary(TapeOp::kIsNan, scale), specials, finite);

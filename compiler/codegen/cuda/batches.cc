@@ -1,5 +1,7 @@
 #include "compiler/codegen/cuda/batches.h"
 
+#include <algorithm>
+
 #include "compiler/codegen/cuda/operand_access.h"
 
 namespace rondo::cuda {
@@ -14,6 +16,12 @@ std::vector<size_t> ReadableAhead(const PartContext& context, Tape tape, int lan
     return lanes > 1 && (!MovesAlong(part, operand, last) || !FitsLanes(context, index, last, lanes));
   });
   return operands;
+}
+
+bool HasIndexIn(const Operand& operand, const std::vector<size_t>& ahead) {
+  return std::any_of(operand.indirects.begin(), operand.indirects.end(), [&](const Indirect& indirect) {
+    return std::find(ahead.begin(), ahead.end(), indirect.operand) != ahead.end();
+  });
 }
 
 }  // namespace rondo::cuda

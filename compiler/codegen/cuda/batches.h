@@ -2,6 +2,7 @@
 // wait together. Internal to compiler/codegen/cuda.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,13 @@ struct Batches {
   std::string type = "u32";           // of numbers
   int64_t size = 1;                   // of a batch
   int lanes = 1;
-  std::vector<size_t> operands;  // read ahead: `lanes` elements of each, as vectors if there are several
+  // Read ahead: `lanes` elements of each, as vectors if there are several. Those whose indices are among them
+  // come after all others.
+  std::vector<size_t> operands;
 };
+
+// Whether an index of the operand is among `ahead`.
+bool HasIndexIn(const Operand& operand, const std::vector<size_t>& ahead);
 
 // `decode` sets the loops' counters by a variable `number`; `take` writes what is done there. `where`: a
 // condition of what is taken in, or "".
@@ -45,29 +51,40 @@ void WriteBatches(const PartContext& context, const Batches& batches, const std:
     writer->Line("#pragma unroll");
     writer->Line("for (int r = 0; r < " + size + "; ++r) {");
   };
-  each();
-  writer->Line(batches.type + " number = " + batches.number + "; if (number >= " + batches.numbers +
-               ") number = " + batches.numbers + " - 1;");
-  decode();
-  for (size_t index : batches.operands) {
-    const Operand& operand = context.part.operands[index];
-    if (batches.lanes > 1) {
-      writer->LoadWords(index, batches.lanes, name(index));
-      continue;
+  std::vector<std::string>& held = batches.lanes == 1 ? writer->scope.fetched : writer->scope.lanes;
+  held.assign(context.part.operands.size(), "");
+  const auto read = [&](const std::vector<size_t>& operands) {
+    each();
+    writer->Line(batches.type + " number = " + batches.number + "; if (number >= " + batches.numbers +
+                 ") number = " + batches.numbers + " - 1;");
+    decode();
+    for (size_t index : operands) {
+      const Operand& operand = context.part.operands[index];
+      if (batches.lanes > 1) {
+        writer->LoadWords(index, batches.lanes, name(index));
+        continue;
+      }
+      writer->Line("{");
+      writer->Address(operand);
+      writer->Line("if (ok) " + name(index) + " = *(const " + kElement[bytes(index)] + "*)(p" +
+                   Text(operand.param) + " + a * " + Text(bytes(index)) + "); else " + name(index) +
+                   " = 0; }");
     }
-    writer->Line("{");
-    writer->Address(operand);
-    writer->Line("if (ok) " + name(index) + " = *(const " + kElement[bytes(index)] + "*)(p" +
-                 Text(operand.param) + " + a * " + Text(bytes(index)) + "); else " + name(index) + " = 0; }");
-  }
-  writer->Line("}");
+    writer->Line("}");
+    for (size_t index : operands) held[index] = name(index);
+  };
+  std::vector<size_t> first = batches.operands, behind = batches.operands;
+  const auto follows = [&](size_t index) {
+    return HasIndexIn(context.part.operands[index], batches.operands);
+  };
+  std::erase_if(first, follows);
+  std::erase_if(behind, std::not_fn(follows));
+  read(first);
+  if (!behind.empty()) read(behind);
   each();
   writer->Line("const " + batches.type + " number = " + batches.number + "; if (number < " + batches.numbers +
                (where.empty() ? "" : " && " + where) + ") {");
   decode();
-  std::vector<std::string>& held = batches.lanes == 1 ? writer->scope.fetched : writer->scope.lanes;
-  held.assign(context.part.operands.size(), "");
-  for (size_t index : batches.operands) held[index] = name(index);
   take();
   held.clear();
   writer->Line("} } }");

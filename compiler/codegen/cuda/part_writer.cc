@@ -81,8 +81,11 @@ void PartWriter::Address(const Operand& operand) {
     const Operand& index = context_.part.operands[indirect.operand];
     Include("elements");
     if (indirect.fault) Include("fault");
-    Line("{ i64 v = ld_" + std::string(Name(index.dtype)) + "(p" + Text(index.param) + ", " +
-         AffineText(index.offset, index.strides) + ");");
+    const bool fetched = indirect.operand < scope.fetched.size() && !scope.fetched[indirect.operand].empty();
+    Line("{ i64 v = ld_" + std::string(Name(index.dtype)) + "(" +
+         (fetched ? "(const char*)&" + scope.fetched[indirect.operand] + ", 0"
+                  : "p" + Text(index.param) + ", " + AffineText(index.offset, index.strides)) +
+         ");");
     if (indirect.wrap) Line("if (v < 0) v += " + IntText(indirect.extent) + ";");
     std::string record = indirect.fault ? " fault(faults, step, v, " + IntText(indirect.extent) + ");" : "";
     Line("if (v < 0 || v >= " + IntText(indirect.extent) + ") { ok = false;" + record + " }");

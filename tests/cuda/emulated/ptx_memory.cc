@@ -58,6 +58,20 @@ void LoadGlobal(PtxThread& t, const PtxStatement& s) {
   t.Set(s.arguments[0], value);
 }
 
+// red: adds to memory, or leaves the greater or the less there.
+void UpdateGlobal(PtxThread& t, const PtxStatement& s) {
+  auto* at = reinterpret_cast<void*>(t.Get(s.arguments[0]));
+  const size_t bytes = ElementBytes(s);
+  uint64_t was = 0, value = 0, given = t.Get(s.arguments[1]);
+  std::memcpy(&was, at, bytes);
+  std::memcpy(&value, &given, bytes);
+  const bool less = s.Has("s32")   ? static_cast<int32_t>(value) < static_cast<int32_t>(was)
+                    : s.Has("s64") ? static_cast<int64_t>(value) < static_cast<int64_t>(was)
+                                   : value < was;
+  const uint64_t now = s.Has("add") ? was + value : less == s.Has("min") ? value : was;
+  std::memcpy(at, &now, bytes);
+}
+
 // mapa: the same place in another block of the cluster.
 void MapShared(PtxThread& t, const PtxStatement& s) {
   t.Set(s.arguments[0], (t.Word(s.arguments[1]) & kWithinBlock) | t.Word(s.arguments[2]) << kBlockShift);
@@ -210,6 +224,7 @@ const PtxRow kMemoryInstructions[] = {
     {"st.shared", StoreShared},
     {"ld.relaxed.gpu.global", LoadGlobal},
     {"ld.global", LoadGlobal},
+    {"red.relaxed.gpu.global", UpdateGlobal},
     {"mapa.shared::cluster", MapShared},
     {"cp.async.ca.shared.global", CopyAsync},
     {"cp.async.cg.shared.global", CopyAsync},

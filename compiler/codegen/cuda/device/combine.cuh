@@ -41,15 +41,22 @@ DEV void combine_warp(float share, u32* warps) {
   const u32 order = combine_lanes<MAX>(ordered_bits<MAX>(share));
   if ((threadIdx.x & 31) == 0) warps[threadIdx.x / 32] = order;
 }
+// An atomic operation on memory that nothing waits for: of atomicAdd and the like, the compiler makes one
+// that returns a value where the kernel also reports faults.
+#define RED(operation, at, value) \
+  asm volatile("red.relaxed.gpu.global." operation " [%0], %1;" ::"l"(at), "r"(value) : "memory")
+#define RED_WIDE(operation, at, value) \
+  asm volatile("red.relaxed.gpu.global." operation " [%0], %1;" ::"l"(at), "l"(value) : "memory")
+
 // A float that others change as well becomes the greater, or the less, of what it is and the float of `bits`.
 // Of floats below 0, greater bits are less numbers.
 template <bool MAX>
 DEV void meet(char* cell, u32 bits) {
   const bool below = bits >> 31 != 0;
-  if (MAX && below) atomicMin((u32*)cell, bits);
-  if (MAX && !below) atomicMax((int*)cell, (int)bits);
-  if (!MAX && below) atomicMax((u32*)cell, bits);
-  if (!MAX && !below) atomicMin((int*)cell, (int)bits);
+  if (MAX && below) RED("min.u32", cell, bits);
+  if (MAX && !below) RED("max.s32", cell, bits);
+  if (!MAX && below) RED("max.u32", cell, bits);
+  if (!MAX && !below) RED("min.s32", cell, bits);
 }
 // By one warp.
 template <bool MAX, int WARPS>
