@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/gpu_table.h"
+#include "compiler/codegen/cuda/map/colliding_writes.h"
 #include "compiler/codegen/cuda/map/map_variants.h"
 #include "compiler/codegen/cuda/map/owned_shape.h"
 #include "compiler/codegen/cuda/operand_access.h"
@@ -82,6 +83,32 @@ double OwnedCycles(const PartContext& context) {
          together * own * items * point_bytes / gpu.owned_bytes;
 }
 
+// Sectors of an element of a data-dependent place: its own, unless the innermost loop moves on to the next
+// one.
+double SectorsOfElement(const Part& part, const Operand& operand) {
+  constexpr double kSector = 32;
+  const bool beside = !part.loops.empty() && operand.strides[part.loops.size() - 1] == 1 &&
+                      !IndicesMove(part, operand, part.loops.size() - 1);
+  return beside ? static_cast<double>(ByteSize(operand.dtype)) / kSector : 1;
+}
+
+// Updates by atomic operations: of each point, the elements that indices choose.
+double OrderFreeCycles(const PartContext& context, double points) {
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const Part& part = context.part;
+  const Update update = *UpdateOf(part);
+  const bool sum = update.op == TapeOp::kAdd;
+  double read = 0;
+  for (size_t index : Touched(part.body, TapeOp::kLoad)) {
+    const Operand& operand = part.operands[index];
+    const bool itself = operand.param == part.operands[update.out].param;
+    if (!operand.indirects.empty() && !(itself && sum)) read += SectorsOfElement(part, operand);
+  }
+  const double changed =
+      SectorsOfElement(part, part.operands[update.out]) * (sum ? 1 : gpu.changing_extremes);
+  return points * (read / gpu.scattered_reads + changed / gpu.scattered_updates);
+}
+
 double MapCycles(const PartPlan& plan) {
   const PartContext& context = plan.context;
   const Part& part = context.part;
@@ -95,7 +122,8 @@ double MapCycles(const PartPlan& plan) {
   const double instructions =
       gpu.element_thread + each * (TapeInstructions(context, part.body, lanes, true) +
                                    TapeInstructions(context, part.body, lanes, false));
-  return IssueCycles(context, points / lanes.count / each, instructions);
+  const double issued = IssueCycles(context, points / lanes.count / each, instructions);
+  return by == &kOrderFreeMap ? std::max(issued, OrderFreeCycles(context, points)) : issued;
 }
 
 // The row shape as kPlainReduction uses it.

@@ -204,7 +204,12 @@ struct GpuTable {
   double owned_pass = 500;
   double owned_sorted = 0.7;
   double owned_bytes = 24;
-  double ordered_point = 500;  // cycles of each point of a map that runs in order on one thread
+  // Sectors of scattered elements a cycle, all multiprocessors: read, and changed by atomic operations
+  // (PyTorch's sums of 6.4 million f32 at random places: 88 us)
+  double scattered_reads = 120;
+  double scattered_updates = 41;
+  double changing_extremes = 0.3;  // of the updates by maximum or minimum, those that change the element
+  double ordered_point = 500;      // cycles of each point of a map that runs in order on one thread
 
   // --- windows (depthwise convolutions, pools): instructions of a warp, four of which issue at once [fit]
   double window_read = 6;        // of reading one place, besides one a lane
