@@ -32,7 +32,8 @@ TEST_F(GpuScatter, SumsDoNotDependOnTheOrder) {
   for (int64_t i = 0; i < kUpdates; ++i) {
     // Numbers of 24 bits and many magnitudes, whose sums have at most 53.
     const auto p = static_cast<size_t>(random() % kPlaces);
-    const double x = std::ldexp(static_cast<int>(random() % (1 << 24)) - (1 << 23), static_cast<int>(random() % 12));
+    const double x =
+        std::ldexp(static_cast<int>(random() % (1 << 24)) - (1 << 23), static_cast<int>(random() % 12));
     in["index"].push_back(static_cast<double>(p));
     in["x"].push_back(x);
     exact[p] += x;

@@ -1,4 +1,5 @@
-// sum_in_integers: which scatters become sums of integers, and that those are rounded once, whatever they add.
+// sum_in_integers: which scatters become sums of integers, and that those are rounded once, whatever they
+// add.
 #include <limits>
 
 #include "tests/passes/small_graph.h"
@@ -85,7 +86,9 @@ TEST(SumInIntegersTest, SumsAreRoundedOnce) {
     std::vector<double> data(kPlaces), x(kUpdates), exact(kPlaces), sizes(kPlaces);
     std::vector<int64_t> index(kUpdates);
     const auto rounded = [&](double value) { return scalar::RoundTo(static_cast<float>(value), kind.type); };
-    const auto exponent = [&] { return std::uniform_real_distribution<double>(kind.least, kind.most)(random); };
+    const auto exponent = [&] {
+      return std::uniform_real_distribution<double>(kind.least, kind.most)(random);
+    };
     std::vector<double> exponents(kPlaces);
     for (size_t p = 0; p < data.size(); ++p) {
       exponents[p] = std::floor(exponent());
@@ -100,7 +103,8 @@ TEST(SumInIntegersTest, SumsAreRoundedOnce) {
     }
     const std::vector<float> y = Summed(kind.type, data, x, index);
     for (size_t p = 0; p < y.size(); ++p) {
-      const float near = rounded(exact[p]), gap = std::abs(near) * 0x1p-30f + static_cast<float>(sizes[p]) * 0x1p-32f;
+      const float near = rounded(exact[p]),
+                  gap = std::abs(near) * 0x1p-30f + static_cast<float>(sizes[p]) * 0x1p-32f;
       EXPECT_TRUE(y[p] == rounded(exact[p] - gap) || y[p] == near || y[p] == rounded(exact[p] + gap))
           << y[p] << " instead of " << near << " at " << p;
     }
@@ -114,27 +118,36 @@ TEST(SumInIntegersTest, LargeNumbersCancel) {
   for (size_t i = 0; i < x.size(); ++i) {
     index[i] = static_cast<int64_t>(i % kPlaces);
     const size_t turn = i / kPlaces;  // of 200
-    x[i] = turn < 100 ? 3e9 + 256 * static_cast<double>(turn) : -(3e9 + 256 * static_cast<double>(199 - turn));
+    x[i] =
+        turn < 100 ? 3e9 + 256 * static_cast<double>(turn) : -(3e9 + 256 * static_cast<double>(199 - turn));
     x[i] = static_cast<float>(x[i]);
   }
   EXPECT_EQ(Summed(DType::kF32, data, x, index), std::vector<float>(kPlaces, 0.5f));
 }
 
-TEST(SumInIntegersTest, InfinitiesNanAndZerosAreThoseOfASum) {
+TEST(SumInIntegersTest, SpecialNumbersAreThoseOfASum) {
   struct Place {
     double data;
     std::vector<double> updates;
     float sum;
   };
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
-  const Place places[] = {
-      {1, {kInf, 2, -3e38}, inf},   {1, {-kInf, 2, -kInf}, -inf}, {1, {kInf, -kInf}, nan},
-      {1, {nan, 5}, nan},           {-kInf, {kInf}, nan},         {kInf, {1, -7}, inf},
-      {kInf, {}, inf},              {nan, {}, nan},               {-0.0, {}, -0.0f},
-      {-0.0, {-0.0, -0.0}, -0.0f},  {0, {-0.0}, 0},               {-0.0, {1, -1}, 0},
-      {1e30, {3e38, 3e38}, inf},    {0, {3e38, 3e38, -3e38}, 3e38f},
-      {0, {1e-45, 1e-45}, 2.8e-45f}};
-  std::vector<double> data(kPlaces, 1), x(kUpdates, 1);
+  const Place places[] = {{1, {kInf, 2, -3e38}, inf},
+                          {1, {-kInf, 2, -kInf}, -inf},
+                          {1, {kInf, -kInf}, nan},
+                          {1, {nan, 5}, nan},
+                          {-kInf, {kInf}, nan},
+                          {kInf, {1, -7}, inf},
+                          {kInf, {}, inf},
+                          {nan, {}, nan},
+                          {-0.0, {}, -0.0f},
+                          {-0.0, {-0.0, -0.0}, -0.0f},
+                          {0, {-0.0}, 0},
+                          {-0.0, {1, -1}, 0},
+                          {1e30, {3e38, 3e38}, inf},
+                          {0, {3e38, 3e38, -3e38}, 3e38f},
+                          {0, {1e-45, 1e-45}, 2.8e-45f}};
+  std::vector<double> data(kPlaces, 1), x(kUpdates, 1.5);
   std::vector<int64_t> index(kUpdates, kPlaces - 1);
   size_t used = 0;
   for (size_t p = 0; p < std::size(places); ++p) {
@@ -153,6 +166,8 @@ TEST(SumInIntegersTest, InfinitiesNanAndZerosAreThoseOfASum) {
       EXPECT_EQ(std::signbit(y[p]), std::signbit(places[p].sum)) << p;
     }
   }
+  // All other updates meet in the last place, whose sum does not overflow.
+  EXPECT_EQ(y.back(), 1 + 1.5f * static_cast<float>(kUpdates - static_cast<int64_t>(used)));
 }
 
 }  // namespace
