@@ -15,12 +15,12 @@
 #include "compiler/codegen/cuda/device/tma_layout.h"
 #include "compiler/codegen/cuda/device/wgmma_fp8.cuh"
 
-// f(0), f(STEP) ... below END: what `#pragma unroll` does not do with a large body.
-template <int END, int STEP, int I = 0, typename F>
+// f(BEGIN) to f(END - 1): what `#pragma unroll` does not do with a large body.
+template <int BEGIN, int END, typename F>
 DEV void unrolled(const F& f) {
-  if constexpr (I < END) {
-    f(I);
-    unrolled<END, STEP, I + STEP>(f);
+  if constexpr (BEGIN < END) {
+    f(BEGIN);
+    unrolled<BEGIN + 1, END>(f);
   }
 }
 
@@ -39,7 +39,7 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
   constexpr int TURNS = MATMUL.turns, TILE_GROUPS = MATMUL.tile_groups();
   constexpr int A_BYTES = MATMUL.a_bytes(), B_BYTES = MATMUL.b_bytes(), STAGE = MATMUL.stage();
   constexpr int AT_ONCE = MATMUL.at_once(), LANES = MATMUL.lanes, WORDS = MATMUL.words;
-  constexpr bool B_K_MAJOR = MATMUL.b_k_major, BF16 = MATMUL.factors == kTmaBF16, EARLY = MATMUL.b_constant;
+  constexpr bool B_K_MAJOR = MATMUL.b_k_major, BF16 = MATMUL.factors == kTmaBF16;
   constexpr bool FP8 = MATMUL.fp8(), A_E5M2 = MATMUL.factors == kTmaE5M2E4M3 || MATMUL.factors == kTmaE5M2,
                  B_E5M2 = MATMUL.factors == kTmaE4M3E5M2 || MATMUL.factors == kTmaE5M2;
   const u32 rank = block % CLUSTER, k_part = rank / (CLUSTER_M * CLUSTER_N), cluster_m = rank % CLUSTER_M,
@@ -116,9 +116,9 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
       u32 z, phase = 1;
       const u32 first = block / CLUSTER;
       int ahead = 0;  // stages whose tiles of B were asked for early
-      if (EARLY && first < tiles) {
+      if (MATMUL.early > 0 && first < tiles) {
         place(first, m, n, z);
-        for (; ahead < STAGES && begin + ahead < end; ++ahead) {
+        for (; ahead < MATMUL.early && begin + ahead < end; ++ahead) {
           mbarrier_expect(full + 8 * ahead, STAGE);
           copy_b(ahead, n, begin + ahead, z);
         }
@@ -184,9 +184,44 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
       // A barrier's parity says nothing of the phase before the last: a set of warpgroups waits for stages
       // once the set before it has seen all of its own.
       const u32 turn = (warp >> 2) / TILE_GROUPS;
-      if (TURNS > 1 && tile != block / CLUSTER) named_sync<2 * TILE_GROUPS * 128>(1 + turn);
       int m, n;
       place(tile, m, n, batch);
+      // What the epilogue reads besides is asked for while stages are on their way: as much as there are
+      // registers for.
+      constexpr int CALLS = MATMUL.most_calls();
+      u32 words[SPLIT_K == 1 ? MATMUL.pieces() : 2][CALLS][WORDS > 0 ? WORDS : 1] = {};
+      const int first_m = m + warp % (4 * TILE_GROUPS) * 16;
+      // Where call `i` of a piece is: false if there is no such point.
+      auto spot = [&](int i, int piece, int& r, int& at) -> bool {
+        const int q = i * 32 + lane, rows = MATMUL.rows(piece), vectors = MATMUL.columns(piece) / LANES;
+        r = MATMUL.first_row(piece) + (MATMUL.down ? q % rows : q / vectors);
+        at = MATMUL.first_column(piece) + (MATMUL.down ? q / rows : q % vectors) * LANES;
+        return (rows * vectors % 32 == 0 || q < rows * vectors) && first_m + r < problem.m &&
+               n + at < problem.n;
+      };
+      auto fetch_pieces = [&](int from, int to) {
+#pragma unroll
+        for (int p = 0; p < MATMUL.pieces(); ++p)
+#pragma unroll
+          for (int i = 0; i < MATMUL.calls(p); ++i) {
+            int r, at;
+            if (p >= from && p < to && spot(i, p, r, at)) fetch(first_m + r, n + at, words[p][i]);
+          }
+      };
+      // Where K is split: of the block's share of the tile.
+      constexpr int PIECES = N / LANES, SHARE = M / SPLIT_K;
+      auto spot_of_share = [&](int p, int& r, int& c) -> bool {
+        r = (int)k_part * SHARE + (MATMUL.down ? p % SHARE : p / PIECES);
+        c = (MATMUL.down ? p / SHARE : p % PIECES) * LANES;
+        return p < SHARE * PIECES && m + r < problem.m && n + c < problem.n;
+      };
+      if (SPLIT_K == 1) {
+        fetch_pieces(0, MATMUL.fetched(0));
+      } else {
+        int r, c;
+        if (spot_of_share(threadIdx.x, r, c)) fetch(m + r, n + c, words[0][0]);
+      }
+      if (TURNS > 1 && tile != block / CLUSTER) named_sync<2 * TILE_GROUPS * 128>(1 + turn);
       float acc[B_COUNT * N / 2];
 #pragma unroll
       for (int x = 0; x < B_COUNT * N / 2; ++x) acc[x] = 0;
@@ -224,62 +259,38 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
       if (TURNS > 1 && tile + blocks / CLUSTER < tiles)
         named_arrive<2 * TILE_GROUPS * 128>(1 + (turn + 1) % TURNS);
       if (SPLIT_K == 1) {
-        // Accumulators go through shared memory in pieces of PIECE columns; what the next piece reads besides
-        // is asked for ahead.
-        constexpr int PIECE = MATMUL.piece(), PITCH = MATMUL.piece_pitch();
-        constexpr int VECTORS = PIECE / LANES, CALLS = (16 * VECTORS + 31) / 32;
-        u32 words[2][CALLS][WORDS > 0 ? WORDS : 1];
-        const int first_m = m + warp % (4 * TILE_GROUPS) * 16;
-        // Where call `i` of a piece is: false if there is no such point.
-        auto spot = [&](int i, int c, int& r, int& at) -> bool {
-          const int q = i * 32 + lane;
-          r = MATMUL.down ? q % 16 : q / VECTORS;
-          at = c + (MATMUL.down ? q / 16 : q % VECTORS) * LANES;
-          return (16 * VECTORS % 32 == 0 || q < 16 * VECTORS) && first_m + r < problem.m &&
-                 n + at < problem.n;
-        };
-        auto fetch_piece = [&](int c) {
-#pragma unroll
-          for (int i = 0; i < CALLS; ++i) {
-            int r, at;
-            if (spot(i, c, r, at)) fetch(first_m + r, n + at, words[c / PIECE & 1][i]);
-          }
-        };
-        fetch_piece(0);
         wgmma_wait<0>();
         if (last >= 0) release(last);
-        unrolled<N, PIECE>([&](int c) {
+        unrolled<0, MATMUL.pieces()>([&](int piece) {
+          const int c = MATMUL.first_column(piece), top = MATMUL.first_row(piece), rows = MATMUL.rows(piece),
+                    pitch = MATMUL.pitch(piece);
           __syncwarp();
 #pragma unroll
           for (int j = 0; j < B_COUNT; ++j)
 #pragma unroll
-            for (int x = 0; x < PIECE / 2; x += 2)
-              *(float2*)(own + (j * 16 + (lane >> 2) + (x & 2) * 4) * PITCH + x / 4 * 8 + (lane & 3) * 2) =
+            for (int x = 0; x < MATMUL.columns(piece) / 2; x += 2) {
+              const int row = (x & 2) * 4 - top;
+              if (row < 0 || row >= rows) continue;
+              *(float2*)(own + (j * rows + (lane >> 2) + row) * pitch + x / 4 * 8 + (lane & 3) * 2) =
                   make_float2(acc[(j * N + c) / 2 + x], acc[(j * N + c) / 2 + x + 1]);
-          if (c + PIECE < N) fetch_piece(c + PIECE);
+            }
+          fetch_pieces(MATMUL.fetched(piece), MATMUL.fetched(piece + 1));
           __syncwarp();
 #pragma unroll
-          for (int i = 0; i < CALLS; ++i) {
+          for (int i = 0; i < MATMUL.calls(piece); ++i) {
             int r, at;
-            if (!spot(i, c, r, at)) continue;
+            if (!spot(i, piece, r, at)) continue;
             float sums[B_COUNT * LANES];
 #pragma unroll
             for (int j = 0; j < B_COUNT; ++j)
-              load_shared<LANES>(own + (j * 16 + r) * PITCH + at - c, sums + j * LANES);
-            epilogue(first_m + r, n + at, sums, words[c / PIECE & 1][i]);
+              load_shared<LANES>(own + (j * rows + r - top) * pitch + at - c, sums + j * LANES);
+            epilogue(first_m + r, n + at, sums, words[piece][i]);
           }
         });
       } else {
         // All stages are free: every block of a cluster has one tile.
-        constexpr int PITCH = AccumulatorsPitch(N), PIECES = N / LANES, SHARE = M / SPLIT_K;
-        u32 words[2][WORDS > 0 ? WORDS : 1];
-        auto spot = [&](int p, int& r, int& c) -> bool {
-          r = (int)k_part * SHARE + (MATMUL.down ? p % SHARE : p / PIECES);
-          c = (MATMUL.down ? p / SHARE : p % PIECES) * LANES;
-          return p < SHARE * PIECES && m + r < problem.m && n + c < problem.n;
-        };
+        constexpr int PITCH = AccumulatorsPitch(N);
         int r, c;
-        if (spot(threadIdx.x, r, c)) fetch(m + r, n + c, words[0]);
         wgmma_wait<0>();
         asm volatile("bar.sync 1, %0;" ::"n"(GROUPS * 128) : "memory");
         float* sums = (float*)(shared_memory + (memory - base));
@@ -293,14 +304,14 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
 #pragma unroll
         for (int i = 0; i < (SHARE * PIECES + GROUPS * 128 - 1) / (GROUPS * 128); ++i) {
           const int p = i * GROUPS * 128 + threadIdx.x;
-          if (spot(p + GROUPS * 128, r, c)) fetch(m + r, n + c, words[i + 1 & 1]);
-          if (!spot(p, r, c)) continue;
+          if (spot_of_share(p + GROUPS * 128, r, c)) fetch(m + r, n + c, words[i + 1 & 1][0]);
+          if (!spot_of_share(p, r, c)) continue;
           float x[B_COUNT * LANES];
 #pragma unroll
           for (int j = 0; j < B_COUNT; ++j)
             sum_blocks<SPLIT_K, LANES>(shared_address(sums + (j * M + r) * PITCH + c),
                                        rank % (CLUSTER_M * CLUSTER_N), CLUSTER_M * CLUSTER_N, x + j * LANES);
-          epilogue(m + r, n + c, x, words[i & 1]);
+          epilogue(m + r, n + c, x, words[i & 1][0]);
         }
       }
     }

@@ -22,12 +22,13 @@ struct TmaMatmul {
   int cluster_m, cluster_n, split_k;
   int b_k_major;  // lines of B run along K, else panels of 64 columns do along N
   int stages;
-  int lanes;       // neighbouring points of the epilogue
-  int factors;     // TmaFactors: of A, then of B
-  int b_constant;  // B never changes: it may be read before the kernels ahead are complete
-  int words;       // that `fetch` reads ahead of the epilogue, for each call of it
-  int down;        // neighbouring threads compute neighbouring rows: results lie next to each other along M
-  int turns;       // sets of warpgroups that take tiles in turn: the epilogue of one beside the next tile
+  int lanes;      // neighbouring points of the epilogue
+  int factors;    // TmaFactors: of A, then of B
+  int early;      // stages whose B is asked for before the kernels ahead are complete: B never changes
+  int words;      // that `fetch` reads ahead of the epilogue, for each call of it
+  int registers;  // for words while all accumulators are needed
+  int down;       // neighbouring threads compute neighbouring rows: results lie next to each other along M
+  int turns;      // sets of warpgroups that take tiles in turn: the epilogue of one beside the next tile
 
   HOST_DEVICE int cluster() const { return cluster_m * cluster_n * split_k; }
   HOST_DEVICE bool fp8() const { return factors >= kTmaE4M3; }
@@ -44,16 +45,37 @@ struct TmaMatmul {
   // Lines that one block asks for, of those that blocks share.
   HOST_DEVICE int a_share() const { return m / cluster_n; }
   HOST_DEVICE int b_share() const { return (b_k_major ? n : int{kTmaTileK}) / cluster_m; }
-  // A warp puts its 16 rows of accumulators through memory of its own, so many columns at a time, where K is
-  // not split.
-  HOST_DEVICE int piece() const { return b_count == 1 && n % 32 == 0 ? 32 : 16; }
-  HOST_DEVICE int piece_pitch() const { return piece() + 8; }                    // floats
-  HOST_DEVICE int piece_floats() const { return b_count * 16 * piece_pitch(); }  // of a warp
-  HOST_DEVICE int pieces() const { return split_k > 1 ? 0 : groups() * 4 * piece_floats() * 4; }
+  // A warp puts its 16 rows of accumulators through memory of its own, a piece at a time, where K is not
+  // split. Of results in 16 bits the first pieces have 64 columns and half of the rows, so that each line of
+  // 128 bytes is written at once (64 bytes at a time take 1.4 times as long); the others have all rows.
+  HOST_DEVICE int narrow() const { return b_count == 1 && n % 32 == 0 ? 32 : 16; }
+  HOST_DEVICE int wide_pieces() const { return lanes == 8 && b_count == 1 && !down ? n / 64 * 2 : 0; }
+  HOST_DEVICE int pieces() const { return wide_pieces() + (n - wide_pieces() * 32) / narrow(); }
+  HOST_DEVICE int columns(int piece) const { return piece < wide_pieces() ? 64 : narrow(); }
+  HOST_DEVICE int rows(int piece) const { return piece < wide_pieces() ? 8 : 16; }
+  HOST_DEVICE int first_column(int piece) const {
+    return piece < wide_pieces() ? piece / 2 * 64 : wide_pieces() * 32 + (piece - wide_pieces()) * narrow();
+  }
+  HOST_DEVICE int first_row(int piece) const { return piece < wide_pieces() ? piece % 2 * 8 : 0; }
+  HOST_DEVICE int points(int piece) const { return rows(piece) * columns(piece); }
+  HOST_DEVICE int calls(int piece) const { return (points(piece) / lanes + 31) / 32; }  // of the epilogue
+  HOST_DEVICE int most_calls() const { return calls(0); }
+  // Pieces whose words have been asked for when the accumulators of `stored` pieces have left their
+  // registers, to which words may move.
+  HOST_DEVICE int fetched(int stored) const {
+    const int piece_words = most_calls() * words > 0 ? most_calls() * words : 1;
+    const int fit = (registers + stored * b_count * points(0) / 32) / piece_words;
+    const int pending = stored > 0 ? stored - 1 : 0, least = stored + 1;
+    const int count = pending + fit > least ? pending + fit : least;
+    return count < pieces() ? count : pieces();
+  }
+  HOST_DEVICE int pitch(int piece) const { return columns(piece) + 8; }           // floats
+  HOST_DEVICE int piece_floats() const { return b_count * 16 * (narrow() + 8); }  // of a warp
+  HOST_DEVICE int piece_bytes() const { return split_k > 1 ? 0 : groups() * 4 * piece_floats() * 4; }
   // Where K is split, the accumulators lie where the stages were.
   HOST_DEVICE int accumulators() const { return split_k > 1 ? AccumulatorsBytes(m, n, b_count) : 0; }
   // With so many stages: to align them, two barriers a stage, and the pieces.
-  HOST_DEVICE int besides_stages(int count) const { return 1024 + 16 * count + pieces(); }
+  HOST_DEVICE int besides_stages(int count) const { return 1024 + 16 * count + piece_bytes(); }
   HOST_DEVICE int shared() const { return stages * stage() + besides_stages(stages); }
 };
 

@@ -146,7 +146,8 @@ double StepCycles(const GpuTable& gpu, const PackedTiles& matmul, double residen
 // and joining the blocks that split K.
 double EndCycles(const GpuTable& gpu, const Part& part, const PackedTiles& matmul) {
   const double split = matmul.split_k, tile = matmul.m * matmul.n;
-  const double end = gpu.packed_end + tile / split * EpilogueInstructions(gpu, part) / gpu.tma_stored_lanes *
+  const double end = gpu.packed_end + tile / split * EpilogueInstructions(gpu, part) /
+                                          gpu.packed_stored_lanes *
                                           (matmul.groups() == 1 ? gpu.tma_one_group : 1);
   return split == 1
              ? end

@@ -71,7 +71,7 @@ MatmulProblem Counted(const PartContext& context) {
   return problem;
 }
 
-// Everything except stages and prefetched words.
+// Everything except stages and what is read ahead.
 TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, const KernelConfiguration& c) {
   const Part& part = context.part;
   TmaMatmul matmul = {};
@@ -84,7 +84,6 @@ TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, con
   matmul.b_k_major = problem.b_k_major;
   matmul.lanes = EpilogueLanes(part, problem);
   matmul.factors = FactorsOf(part.operands[part.lhs].dtype, part.operands[part.rhs[0]].dtype);
-  matmul.b_constant = AreConstant(context, part.rhs);
   matmul.down = LiesDown(part, problem);
   matmul.turns = ShapesOf(c).turns;
   return matmul;
@@ -130,6 +129,15 @@ int Stages(const MatmulProblem& problem, const TmaMatmul& matmul, const CudaTarg
   return stages < kLeast || stages * bytes < accumulators ? 0 : static_cast<int>(stages);
 }
 
+// Stages of B to ask for before the kernels ahead are complete. Where B is most of what is read, all of them:
+// while those kernels end, memory has little else to do (BERT-base of 128 rows 272 us, with two stages 285;
+// of 512 rows 399 and 403). Elsewhere the first tile of A would wait behind them (1,024 rows 567 and 537).
+int EarlyStages(const PartContext& context, const MatmulProblem& problem, const TmaMatmul& matmul) {
+  constexpr int64_t kFewRows = 512;
+  if (!AreConstant(context, context.part.rhs)) return 0;
+  return problem.m <= kFewRows ? matmul.stages : 2;
+}
+
 // Cycles of a tile's step, which are bound by one multiprocessor's copies, by all copies, or by multiplying.
 // `blocks` run at once, on the share `device` of the GPU.
 double StepCyclesOf(const GpuTable& gpu, const TmaMatmul& matmul, double blocks, double device) {
@@ -143,12 +151,20 @@ double StepCyclesOf(const GpuTable& gpu, const TmaMatmul& matmul, double blocks,
   return std::max(copy, multiply);
 }
 
-// Cycles of a tile's epilogue, at one instruction for each lane and cycle if there are enough warps, and of
-// joining the blocks that split K.
-double EndCycles(const GpuTable& gpu, const Part& part, const TmaMatmul& matmul) {
+// Cycles of a tile's epilogue: its instructions, what it reads and writes (of all rows: the rest stays in
+// caches), and joining the blocks that split K.
+double EndCycles(const GpuTable& gpu, const Part& part, const MatmulProblem& problem,
+                 const TmaMatmul& matmul) {
   const double split = matmul.split_k, tile = matmul.m * matmul.n;
-  double end = tile / split * EpilogueInstructions(gpu, part) / gpu.tma_stored_lanes *
-               (matmul.tile_groups() == 1 ? gpu.tma_one_group : 1);
+  double bytes = 0;  // of a point
+  for (const TapeInst& inst : part.epilogue) {
+    const bool accesses = inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore;
+    if (accesses && MovesAlong(part, part.operands[inst.arg], problem.m_loops.back()))
+      bytes += static_cast<double>(ByteSize(part.operands[inst.arg].dtype));
+  }
+  const double instructions = EpilogueInstructions(gpu, part) / gpu.tma_stored_lanes *
+                              (matmul.tile_groups() == 1 ? gpu.tma_one_group : 1);
+  double end = tile / split * (instructions + bytes / gpu.tma_stored_bytes);
   if (matmul.split_k > 1) {
     end += gpu.tma_split_start + gpu.tma_split_block * split +
            gpu.tma_split_point * tile * matmul.b_count * (split - 1);
@@ -168,7 +184,7 @@ double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProbl
   // Blocks that run at once; this part has its share of the device.
   const double blocks = std::min(tiles, at_once) * cluster, device = gpu.processors / processors;
   const double step = StepCyclesOf(gpu, matmul, blocks, device);
-  const double end = EndCycles(gpu, context.part, matmul);
+  const double end = EndCycles(gpu, context.part, problem, matmul);
   // All of B is read once from memory.
   const double memory = static_cast<double>(problem.batches * problem.n * problem.k * problem.b_count * 2) /
                         (gpu.memory_bytes * std::min(1.0, processors / gpu.memory_processors));
@@ -238,13 +254,16 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   const MatmulProblem problem = Counted(context);
   TmaMatmul matmul = MatmulOf(context, problem, configuration);
   matmul.stages = Stages(problem, matmul, context.target);
+  matmul.early = EarlyStages(context, problem, matmul);
   const int64_t blocks = Blocks(problem, matmul, context.Processors());
   const TmaOperands operands = *OperandsOf(context, problem);
   writer->Line("u32 batch = 0;");
   const TapeScope outer = writer->scope;
-  // As many words as the registers allow.
-  const int most_words = matmul.groups() > 2 || matmul.b_count * matmul.n > 224 ? 4 : 16;
-  matmul.words = WriteFetch(context, problem, matmul.lanes, most_words, writer);
+  // Accumulators and what else is needed while they are summed; the rest may hold words.
+  constexpr int kSpareRegisters = 64;
+  const int registers = static_cast<int>(RegistersOfThread(matmul.threads())) - matmul.b_count * matmul.n / 2;
+  matmul.registers = std::max(0, registers - kSpareRegisters);
+  matmul.words = WriteFetch(context, problem, matmul.lanes, matmul.groups() > 2 ? 4 : 16, writer);
   WriteEpilogue(context, problem, matmul.lanes, ", const u32* words", writer);
   writer->scope = outer;
   writer->Line(std::string("const TensorMap* const b[] = {&m1") + (problem.b_count == 2 ? ", &m2" : "") +
