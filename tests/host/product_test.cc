@@ -126,6 +126,62 @@ TEST(Contraction, OfAFewRowsWithAMatrixLargerThanTheCacheMatchesTheReference) {
     }
   }
 }
+// Panels of B are kept from one block of rows to the next, but not for the next of the outer points.
+TEST(Contraction, OfSeveralBlocksOfRowsMatchesTheReference) {
+  for (const std::vector<int64_t>& loops :
+       {std::vector<int64_t>{2, 240, 260, 20}, {2, 240, 24, 260}, {3, 500, 100, 9}}) {
+    for (const bool by_columns : {false, true}) {
+      Random random(static_cast<uint32_t>(loops[1]));
+      Arena arena;
+      PartMaker maker(&arena);
+      maker.loops = loops;
+      maker.part.skeleton = Skeleton::kMatMul;
+      maker.part.outer = maker.part.m = maker.part.n = maker.part.reduced = 1;
+      maker.part.lhs = maker.Operand(DType::kF32, Mode::kRead, {0, 1, 3});
+      const std::vector<int> order = by_columns ? std::vector<int>{0, 2, 3} : std::vector<int>{0, 3, 2};
+      const uint16_t one = maker.Operand(DType::kF32, Mode::kRead, order),
+                     other = maker.Operand(DType::kF32, Mode::kRead, order);
+      maker.part.rhs = arena.Copy(std::vector<uint16_t>{one, other});
+      const uint16_t bias = maker.Operand(DType::kF32, Mode::kRead, {2});
+      const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 1, 2});
+      MakeEpilogue(random, maker, 2, TapeType::kF32, bias, DType::kF32, out, DType::kF32);
+      Memory memory;
+      memory.Randomise(maker, random);
+      ExpectMatchesReference(maker, memory, std::to_string(loops[2]) + " columns", {1e-4, 1e-3});
+    }
+  }
+}
+
+// An epilogue that reads and writes memory in place runs row by row, or a few rows at a time, without its
+// tape.
+TEST(Contraction, WithAnEpilogueInPlaceMatchesTheReference) {
+  for (const int64_t n : {16, 24, 40, 72, 100, 128, 144, 200, 272, 300}) {
+    for (const std::vector<int>& layout : {std::vector<int>{0, 1, 2}, {1, 0, 2}}) {
+      Random random(static_cast<uint32_t>(n));
+      Arena arena;
+      PartMaker maker(&arena);
+      maker.loops = {11, 13, n, 20};
+      maker.part.skeleton = Skeleton::kMatMul;
+      maker.part.m = 2;
+      maker.part.n = maker.part.reduced = 1;
+      maker.part.lhs = maker.Operand(DType::kF32, Mode::kRead, {0, 1, 3});
+      maker.part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kF32, Mode::kRead, {3, 2})});
+      const uint16_t bias = maker.Operand(DType::kF32, Mode::kRead, {2}),
+                     added = maker.Operand(DType::kF32, Mode::kRead, layout),
+                     out = maker.Operand(DType::kF32, Mode::kWrite, layout);
+      TapeMaker tape;
+      uint16_t x =
+          tape.Binary(TapeOp::kAdd, tape.Add(TapeOp::kAcc, TapeType::kF32, 0), tape.Load(bias, DType::kF32));
+      x = tape.Binary(TapeOp::kMul, x, tape.Binary(TapeOp::kMax, x, tape.Const(-2)));
+      tape.Store(out, DType::kF32, tape.Binary(TapeOp::kAdd, x, tape.Load(added, DType::kF32)));
+      maker.part.epilogue = maker.Keep(tape);
+      Memory memory;
+      memory.Randomise(maker, random);
+      ExpectMatchesReference(maker, memory, std::to_string(n) + " columns", {1e-4, 1e-3});
+    }
+  }
+}
+
 TEST(Contraction, OverALongSumMatchesTheReference) {
   for (uint32_t seed = 0; seed < 12 && !testing::Test::HasFatalFailure(); ++seed) {
     RandomContraction(seed, DType::kF32, 20, 20, 1500);

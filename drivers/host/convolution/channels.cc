@@ -5,6 +5,7 @@
 #include "drivers/host/convolution/taps.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/product.h"
+#include "drivers/host/matmul/straight_epilogue.h"
 
 namespace rondo::host::RONDO_ISA {
 namespace {
@@ -203,6 +204,7 @@ void RunChannels(const PartProgram& base, Worker& w, int64_t first, int64_t last
   const int64_t rows = nest.points[1], tiles = part.tiling.tiles;
   const int64_t blocks = (rows + part.block_rows - 1) / part.block_rows;
   BeginTape(part.epilogue, w);
+  StraightEpilogue epilogue(part, w);
   Walk walk(part, w);
   int64_t pos[kMaxNest] = {};
   for (int64_t task = first; task < last && !Stopped(w); ++task) {
@@ -212,7 +214,7 @@ void RunChannels(const PartProgram& base, Worker& w, int64_t first, int64_t last
     const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
     const int64_t some = Least(part.block_rows, rows - row);
     walk.Run(pos, row, some, n);
-    RunEpilogue(part, w, pos, row, some, n);
+    epilogue.Run(pos, row, some, n);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "drivers/host/convolution/taps.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/product.h"
+#include "drivers/host/matmul/straight_epilogue.h"
 
 namespace rondo::host::RONDO_ISA {
 namespace {
@@ -199,6 +200,7 @@ void RunDirect(const PartProgram& base, Worker& w, int64_t first, int64_t last) 
   const Nest& nest = part.nest;
   const int64_t groups = nest.points[0], rows = nest.points[1];
   BeginTape(part.epilogue, w);
+  StraightEpilogue epilogue(part, w);
   Direct direct(part, w);
   int64_t pos[kMaxNest] = {};
   int64_t found = -1;
@@ -214,7 +216,7 @@ void RunDirect(const PartProgram& base, Worker& w, int64_t first, int64_t last) 
     for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
     const int n = DecodeTile(nest, part.tiling, 0, pos);
     direct.Run(pos, some, n);
-    RunEpilogue(part, w, pos, row, some, n);
+    epilogue.Run(pos, row, some, n);
   }
 }
 

@@ -3,8 +3,9 @@
 // Geijn, "Anatomy of high-performance matrix multiplication" (2008).
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/blocks.h"
-#include "drivers/host/matmul/matmul_program.h"
+#include "drivers/host/matmul/gemm_program.h"
 #include "drivers/host/matmul/product.h"
+#include "drivers/host/matmul/straight_epilogue.h"
 
 namespace rondo::host::RONDO_ISA {
 namespace {
@@ -78,14 +79,19 @@ void PutStep(const float* from, int n, int depth, int k, int64_t ahead, float* b
   CopyFloats(from + j, n - j, to);
 }
 
-// Packs rows of n whose k is contiguous, sixteen rows at a time, so that each line of the panels is written
-// while it is in cache.
-void PackByRows(const RhsProgram& rhs, const char* b, int depth, int n, float* out, float* temp) {
+bool IsInPlace(const Access& access) {
+  return access.plain && access.dtype == DType::kF32 && access.lane.kind == LaneKind::kUnit;
+}
+
+// Packs rows [first, first + n) of B whose k is contiguous, sixteen rows at a time, so that each line of the
+// panels is written while it is in cache.
+void PackByRows(const RhsProgram& rhs, const char* b, int depth, int first, int n, float* out, float* temp) {
   const Access& access = *rhs.by_n;
   for (int j = 0; j < n; j += 16) {
     const int rows = Least(16, n - j);
     for (int r = 0; r < rows; ++r) {
-      WidenRow(b + LaneOffset(access.lane, j + r) * access.size, access.dtype, depth, temp + r * kLanes);
+      WidenRow(b + LaneOffset(access.lane, first + j + r) * access.size, access.dtype, depth,
+               temp + r * kLanes);
     }
     for (int r = rows; r < 16; ++r) std::memset(temp + r * kLanes, 0, static_cast<size_t>(depth) * 4);
     for (int c = 0; c < 16; c += kBlockColumns < 16 ? kBlockColumns : 16) {
@@ -101,35 +107,69 @@ void PackByRows(const RhsProgram& rhs, const char* b, int depth, int n, float* o
   }
 }
 
-// Packs steps [0, depth) of k (pos is at the first) for n lanes.
-void PackRhs(const GemmPart& part, const RhsProgram& rhs, Worker& w, int64_t* pos, int depth, int n,
-             float* out, float* temp) {
+// Packs steps [0, depth) of k (pos is at the first) for lanes [first, first + n).
+void PackRhs(const PackedGemm& part, const RhsProgram& rhs, Worker& w, const int64_t* from, int depth,
+             int first, int n, float* out, float* temp) {
   const Nest& nest = part.nest;
   const Access& access = *rhs.by_n;
-  if (rhs.k_unit) return PackByRows(rhs, Pointer(access, w, BaseOf(access, pos)), depth, n, out, temp);
-  const bool in_place = access.plain && access.dtype == DType::kF32 && access.lane.kind == LaneKind::kUnit;
+  if (rhs.k_unit)
+    return PackByRows(rhs, Pointer(access, w, BaseOf(access, from)), depth, first, n, out, temp);
+  const bool in_place = IsInPlace(access);
+  int64_t pos[kMaxNest];
+  std::memcpy(pos, from, sizeof(pos));
   for (int k = 0; k < depth; ++k) {
     const float* lanes = temp;
     if (in_place) {
       lanes = reinterpret_cast<const float*>(Pointer(access, w, BaseOf(access, pos)));
     } else {
-      LoadLanes(access, w, pos, n, temp);
+      LoadLanes(access, w, pos, first + n, temp);
     }
-    PutStep(lanes, n, depth, k, in_place ? 6 * rhs.k_step : 0, out);
+    PutStep(lanes + first, n, depth, k, in_place ? 6 * rhs.k_step : 0, out);
     Advance(nest, nest.first[3], nest.first[4], pos);
   }
 }
 
-}  // namespace
+// The lines of B that are packed next, fetched into a cache while earlier panels are multiplied: a weight
+// that is read once a run comes from memory.
+class NextLines {
+ public:
+  NextLines() = default;
+  NextLines(const RhsProgram& rhs, const Worker& w, const int64_t* pos, int depth, int first, int n) {
+    const Access& access = *rhs.by_n;
+    const bool by_rows = rhs.k_unit && access.lane.kind == LaneKind::kStride;
+    if (!access.plain || (!by_rows && (access.lane.kind != LaneKind::kUnit || rhs.k_step <= 0))) return;
+    at_ = Pointer(access, w, BaseOf(access, pos) + LaneOffset(access.lane, first));
+    step_ = (by_rows ? access.lane.stride : rhs.k_step) * access.size;
+    bytes_ = (by_rows ? depth : n) * access.size;
+    left_ = by_rows ? n : depth;
+  }
+  int left() const { return left_; }
+  void Fetch(int lines) {
+    for (; lines > 0 && left_ > 0; --lines, --left_, at_ += step_) {
+      for (int i = 0; i < bytes_; i += 64) __builtin_prefetch(at_ + i, 0, 2);
+    }
+  }
 
-void MultiplyPanels(const float* a, int rows, const float* b, int depth, int columns, float* acc,
-                    int64_t acc_row, bool add) {
+ private:
+  const char* at_ = nullptr;
+  int64_t step_ = 0;
+  int bytes_ = 0, left_ = 0;
+};
+
+// Columns whose panels are packed, then multiplied while they are in the L2 cache with the rows.
+constexpr int kColumnsAtOnce = 64;
+
+void Multiply(const float* a, int rows, const float* b, int depth, int columns, float* acc, int64_t acc_row,
+              bool add, NextLines* next) {
   const int blocks = (rows + kBlockRows - 1) / kBlockRows;
+  const int calls = blocks * ((columns + kBlockColumns - 1) / kBlockColumns);
+  const int lines = (next->left() + calls - 1) / calls;
   for (int j = 0; j < columns; j += kBlockColumns) {
     const BlockFn* block = kBlocks[columns - j <= kWidth ? 0 : 1];
     int row = 0;
     for (int i = 0; i < blocks; ++i) {
       const int count = (rows - row + (blocks - i) - 1) / (blocks - i);
+      next->Fetch(lines);
       block[count](a + row * kLhsRow, b, depth, acc + row * acc_row + j, acc_row, add);
       row += count;
     }
@@ -137,8 +177,16 @@ void MultiplyPanels(const float* a, int rows, const float* b, int depth, int col
   }
 }
 
+}  // namespace
+
+void MultiplyPanels(const float* a, int rows, const float* b, int depth, int columns, float* acc,
+                    int64_t acc_row, bool add) {
+  NextLines none;
+  Multiply(a, rows, b, depth, columns, acc, acc_row, add, &none);
+}
+
 void RunGemm(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
-  const GemmPart& part = static_cast<const GemmPart&>(base);
+  const PackedGemm& part = static_cast<const PackedGemm&>(base);
   const Nest& nest = part.nest;
   const int64_t m = nest.points[1];
   const int64_t tiles = part.tiling.tiles;
@@ -146,11 +194,14 @@ void RunGemm(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
   float* packed = reinterpret_cast<float*>(w.scratch + part.left.at);
   float* panels = reinterpret_cast<float*>(w.scratch + part.rhs_at);
   float* temp = reinterpret_cast<float*>(w.scratch + part.temp_at);
+  const int64_t k_tiles = part.left.tiling.tiles;
   BeginTape(part.left.program, w);
   BeginTape(part.epilogue, w);
+  StraightEpilogue epilogue(part, w);
   int64_t pos[kMaxNest] = {};
-  int64_t packed_block = -1, packed_panels = -1;
-  const bool one_panel = part.left.tiling.tiles == 1 && part.num_rhs == 1;
+  int64_t packed_block = -1;
+  int64_t* const kept = reinterpret_cast<int64_t*>(w.scratch + part.kept_at);
+  for (int64_t t = 0; t < part.kept_tiles; ++t) kept[t] = -1;
   for (int64_t task = first; task < last && !Stopped(w); ++task) {
     const int64_t block = task / tiles;
     const int64_t row = block % row_blocks * part.block_rows;
@@ -159,24 +210,41 @@ void RunGemm(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
     if (block != packed_block) PackLhs(nest, part.left, w, pos, row, rows, packed, rows * kLhsRow, kLhsRow);
     packed_block = block;
     for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
-    const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
+    const int64_t tile = task % tiles, outer = block / row_blocks;
+    const int n = DecodeTile(nest, part.tiling, tile, pos);
+    const bool keeps = part.kept_tiles > 0, is_kept = keeps && kept[tile] == outer;
+    float* to = panels + (keeps ? tile * part.num_rhs * k_tiles * part.panels : 0);
     for (int j = 0; j < part.num_rhs; ++j) {
       float* acc = reinterpret_cast<float*>(w.scratch + part.acc_at + j * part.acc_stride);
-      int depth = DecodeTile(nest, part.left.tiling, 0, pos);
-      for (int64_t t = 0;;) {
-        int64_t at[kMaxNest];
-        std::memcpy(at, pos, sizeof(pos));
-        const int64_t panel = block / row_blocks * tiles + task % tiles;
-        if (!one_panel || panel != packed_panels) PackRhs(part, part.rhs[j], w, at, depth, n, panels, temp);
-        packed_panels = panel;
-        MultiplyPanels(packed + t * rows * kLhsRow, static_cast<int>(rows), panels, depth, n, acc,
-                       part.acc_row, t > 0);
-        if (++t == part.left.tiling.tiles || Stopped(w)) break;
-        depth = NextTile(nest, part.left.tiling, pos);
+      const RhsProgram& rhs = part.rhs[j];
+      const int width = rhs.k_unit || IsInPlace(*rhs.by_n) ? kColumnsAtOnce : n;
+      int depth = DecodeTile(nest, part.left.tiling, 0, pos), next_depth = 0;
+      for (int64_t t = 0; t < k_tiles && !Stopped(w); ++t, depth = next_depth) {
+        int64_t after[kMaxNest];
+        std::memcpy(after, pos, sizeof(pos));
+        if (t + 1 < k_tiles) next_depth = NextTile(nest, part.left.tiling, after);
+        const float* a = packed + t * rows * kLhsRow;
+        for (int at = 0; at < n; at += width) {
+          const int columns = Least(width, n - at);
+          float* const b = to + static_cast<int64_t>(at) * (keeps ? depth : 0);
+          NextLines next;
+          if (!is_kept) {
+            PackRhs(part, rhs, w, pos, depth, at, columns, b, temp);
+            if (at + width < n) {
+              next = NextLines(rhs, w, pos, depth, at + width, Least(width, n - at - width));
+            } else if (t + 1 < k_tiles) {
+              next = NextLines(rhs, w, after, next_depth, 0, Least(width, n));
+            }
+          }
+          Multiply(a, static_cast<int>(rows), b, depth, columns, acc + at, part.acc_row, t > 0, &next);
+        }
+        if (keeps) to += part.panels;
+        std::memcpy(pos, after, sizeof(pos));
       }
       for (int d = nest.first[3]; d < nest.first[4]; ++d) pos[d] = 0;
     }
-    RunEpilogue(part, w, pos, row, rows, n);
+    if (keeps) kept[tile] = outer;
+    epilogue.Run(pos, row, rows, n);
   }
 }
 

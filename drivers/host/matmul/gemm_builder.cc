@@ -1,5 +1,6 @@
 // Matmuls with f32 accumulators, an A without n and Bs without m: a few rows times a streamed B
 // (Variant::kFewRows), or packed blocks (Variant::kGemm).
+#include "drivers/host/matmul/gemm_program.h"
 #include "drivers/host/matmul/matmul_builders.h"
 #include "drivers/host/matmul/operands.h"
 #include "drivers/host/tape/tape_builder.h"
@@ -51,7 +52,7 @@ Status BuildFewRows(PartContext& c, const RhsProgram* rhs, const LeftSide& left,
 }
 
 Status BuildGemm(PartContext& c, const RhsProgram* rhs, const LeftSide& left, PartProgram** out) {
-  GemmPart* p = c.New<GemmPart>(Variant::kGemm);
+  PackedGemm* p = c.New<PackedGemm>(Variant::kGemm);
   if (p == nullptr) return c.NoMemory();
   *out = p;
   const Nest& nest = c.nest;
@@ -73,11 +74,18 @@ Status BuildGemm(PartContext& c, const RhsProgram* rhs, const LeftSide& left, Pa
       RowsOfBlock({rows, blocks * c.engine.rows, c.engine.rows, kExtra, others}, c.sharing.Shares(p->work));
   const int64_t row_blocks = (rows + p->block_rows - 1) / p->block_rows;
   p->tasks = nest.points[kOuter] * row_blocks * c.tiling.tiles;
-  p->rhs_at = c.Take(kLanes * (kLanes + 64) * 4);
+  constexpr int64_t kMostColumns = 32, kMostKept = int64_t{4} << 20;
+  const int64_t lanes = c.tiling.chunk * c.tiling.inner, depth = left.tiling.chunk * left.tiling.inner;
+  p->panels = (lanes + kMostColumns - 1) / kMostColumns * kMostColumns * depth;
+  const int64_t all = Bytes(p->panels, c.tiling.tiles, left.tiling.tiles, p->num_rhs, 4);
+  if (row_blocks > 1 && all <= kMostKept) p->kept_tiles = c.tiling.tiles;
+  p->rhs_at = c.Take(p->kept_tiles > 0 ? all : p->panels * 4);
+  p->kept_at = c.Take(Bytes(p->kept_tiles, sizeof(int64_t)));
   p->temp_at = c.Take(kLanes * 16 * 4);
   p->left.at = c.Take(Bytes(p->block_rows, padded, 4));
   p->acc_row = AccumulatorRow(c.tiling, c.engine);
-  p->acc_stride = Bytes(p->block_rows, p->acc_row, 4);
+  constexpr int64_t kPastEnd = 16;  // floats that a tape may read behind the last row
+  p->acc_stride = Bytes(Bytes(p->block_rows, p->acc_row) + kPastEnd, 4);
   p->acc_at = c.Take(Bytes(p->acc_stride, p->num_rhs));
   return Status::Ok();
 }

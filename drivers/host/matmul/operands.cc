@@ -38,8 +38,8 @@ const Access* Direct(const Access* access, const Nest& nest, int group, int64_t*
 }
 
 int64_t AccumulatorRow(const Tiling& tiling, const Engine& engine) {
-  const int64_t lanes = tiling.chunk * tiling.inner;
-  return (lanes + engine.columns - 1) / engine.columns * engine.columns;
+  const int64_t lanes = tiling.chunk * tiling.inner, vector = engine.columns / engine.vectors;
+  return (lanes + vector - 1) / vector * vector;
 }
 
 uint16_t LeftOperand(const PartContext& c) {
@@ -90,10 +90,15 @@ Status BuildEpilogue(PartContext& c, MatmulPart* p) {
     tiling.first = nest.first[kM];
     tiling.split = nest.first[kN] - 1;
     tiling.inner = n;
-    tiling.chunk = kLanes / n < nest.extent[tiling.split] ? kLanes / n : nest.extent[tiling.split];
+    int64_t rows = kLanes / n, step = 1;
+    while (step * n % 16 != 0) step *= 2;
+    if (step < rows) rows -= rows % step;  // so that they end with a vector
+    tiling.chunk = rows < nest.extent[tiling.split] ? rows : nest.extent[tiling.split];
     p->epilogue_rows = tiling.chunk;
   }
-  return BuildTape(c, c.part.epilogue, tiling, {}, &p->epilogue);
+  TapeUse use;
+  use.loads_once = p->epilogue_rows > 1 && c.part.acc_type == TapeType::kF32;
+  return BuildTape(c, c.part.epilogue, tiling, use, &p->epilogue);
 }
 
 Status BuildLeft(PartContext& c, LeftSide* left) {

@@ -52,7 +52,7 @@ Status BuildEpilogue(PartContext& c, MatmulPart* part);
 // integers).
 Status FindWritten(PartContext& c, MatmulPart* part);
 
-// Floats between rows of accumulators over a tile of n: whole vectors, also of register blocks.
+// Floats between rows of accumulators over a tile of n: whole vectors.
 int64_t AccumulatorRow(const Tiling& tiling, const Engine& engine);
 // Rows in a block of a part with this much work; whole lines of points if `most` rows contain one.
 int64_t RowsOfLines(const PartContext& c, double work, int64_t most);

@@ -184,21 +184,41 @@ bool IsOneNumber(const PartContext& c, uint16_t operand) {
   return one;
 }
 
+// Whether the operand depends only on loops that every tile contains as a whole, for example a value of each
+// column where a tile is several rows.
+bool IsSameInTiles(const PartContext& c, uint16_t operand, const Tiling& tiling) {
+  if (operand >= c.part.operands.size() || tiling.chunk == 1) return false;
+  const Operand& o = c.part.operands[operand];
+  bool same = o.mode == Mode::kRead && o.guards.empty() && o.indirects.empty();
+  for (size_t d = 0; d < c.part.loops.size(); ++d) {
+    const int loop = c.nest.nest_loop[d];
+    same &= c.part.loops[d] == 1 || o.strides[d] == 0 || (loop > tiling.split && loop < tiling.end);
+  }
+  return same;
+}
+
+// Whether a load is done before the first tile, for all of them.
+bool LoadsOnce(const PartContext& c, const TapeInst& inst, const Tiling& tiling, const TapeUse& use) {
+  return inst.op == TapeOp::kLoad &&
+         (IsOneNumber(c, inst.arg) || (use.loads_once && IsSameInTiles(c, inst.arg, tiling)));
+}
+
 // Whether every lane reads the same value: one element, or a scalar of the row along which lanes run.
 bool IsSame(const PartContext& c, const TapeInst& inst) {
   if (inst.op == TapeOp::kScalar) return c.lanes_in_a_row;
   return inst.op == TapeOp::kLoad && IsOneNumber(c, inst.arg);
 }
 
-// Loads numbers that every lane reads first, so that any instruction may read them: those that are the same
-// for all tiles, then those of the row. False if out of memory.
-bool OneNumbersFirst(const PartContext& c, GrowingList<TapeInst>* tape, GrowingList<const float*>* tables) {
+// Puts loads that are the same for all tiles first, so that any instruction may read them, then the numbers
+// of the row. False if out of memory.
+bool OneNumbersFirst(const PartContext& c, const Tiling& tiling, const TapeUse& use,
+                     GrowingList<TapeInst>* tape, GrowingList<const float*>* tables) {
   GrowingList<TapeInst> ordered;
   GrowingList<const float*> tables_ordered;
   GrowingList<uint16_t> moved = GrowingList<uint16_t>::Filled(tape->size(), 0);
   if (!moved.ok()) return false;
   const auto rank = [&](const TapeInst& inst) {
-    return !IsSame(c, inst) ? 2 : inst.op == TapeOp::kLoad ? 0 : 1;
+    return LoadsOnce(c, inst, tiling, use) ? 0 : IsSame(c, inst) ? 1 : 2;
   };
   for (const int place : {0, 1, 2}) {
     for (size_t k = 0; k < tape->size(); ++k) {
@@ -307,7 +327,7 @@ Status BuildTape(PartContext& c, Tape source, const Tiling& tiling, const TapeUs
     LoadBytesAsFloats(c, tape);
     StoreFloatsAsBytes(c, tape);
     KeepBytesAsFloats(tape);
-    if (!OneNumbersFirst(c, &tape, &tables)) return c.NoMemory();
+    if (!OneNumbersFirst(c, tiling, use, &tape, &tables)) return c.NoMemory();
   }
   GrowingList<uint8_t> same = GrowingList<uint8_t>::Filled(tape.size(), 0);
   const GrowingList<uint8_t> moves =
@@ -322,7 +342,7 @@ Status BuildTape(PartContext& c, Tape source, const Tiling& tiling, const TapeUs
   // Numbers that all tiles read stay in their registers.
   size_t same_loads = 0;
   while (use.keep.empty() && !c.part.sequential && same_loads < tape.size() &&
-         tape[same_loads].op == TapeOp::kLoad && IsOneNumber(c, tape[same_loads].arg))
+         LoadsOnce(c, tape[same_loads], tiling, use))
     ++same_loads;
   const uint32_t slot = narrow ? kLanes * 4 : kLanes * 8;
   GrowingList<uint32_t> at = GrowingList<uint32_t>::Filled(tape.size(), 0);

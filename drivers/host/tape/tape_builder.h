@@ -9,6 +9,7 @@ struct TapeUse {
   int pinned = 0;                       // registers kept free at the front
   GrowingList<uint16_t> keep;           // tape registers that stay valid to the end
   GrowingList<uint32_t>* at = nullptr;  // out: byte offset of every tape register
+  bool loads_once = false;  // operands that are the same in every tile are loaded before the first
 };
 Status BuildTape(PartContext& c, Tape tape, const Tiling& tiling, const TapeUse& use, Program* out);
 
