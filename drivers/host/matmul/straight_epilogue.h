@@ -7,11 +7,11 @@
 namespace rondo::host::RONDO_ISA {
 
 // The operations of an epilogue whose accumulators, loads and stores need no copies, with the addresses of
-// their registers: these move from row to row by fixed steps. Other epilogues run as tapes. Made once a launch.
+// their registers: these move from row to row by fixed steps. Other epilogues run as tapes. Made once a
+// launch.
 class StraightEpilogue {
  public:
-  StraightEpilogue(const MatmulPart& part, Worker& w)
-      : part_(part), w_(w), inner_(part.nest.first[2] - 1) {
+  StraightEpilogue(const MatmulPart& part, Worker& w) : part_(part), w_(w), inner_(part.nest.first[2] - 1) {
     if (!Prepare()) count_ = 0;
   }
 
