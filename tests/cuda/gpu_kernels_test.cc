@@ -155,6 +155,25 @@ TEST(GpuKernels, RowsMatchTheReference) {
   suite.Run();
 }
 
+// Vectors begin at a row's first aligned element; single elements remain before and after them. Some
+// operands, such as a norm's gains, are not aligned where the row's vectors are.
+TEST(GpuKernels, RowsThatBeginAnywhereAreReadAsVectors) {
+  Suite suite;
+  uint32_t seed = 1300;
+  for (int64_t row : {257, 1001, 4098, 8193}) {
+    for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+      AddNorm(&suite, 9, {row}, type, DType::kF16, seed++);
+      AddSoftmax(&suite, 9, row, type, seed++);
+    }
+  }
+  AddNorm(&suite, 3, {50257}, DType::kF16, DType::kF16, seed++);    // a cluster a row, in registers
+  AddNorm(&suite, 2, {600003}, DType::kF16, DType::kF16, seed++);   // read by each stage
+  AddNorm(&suite, 140, {50257}, DType::kF16, DType::kF16, seed++);  // the same by a block
+  suite.Run();
+  EXPECT_EQ(suite.Count("const u32 head = "), suite.size());
+  EXPECT_EQ(suite.Count("load_words<"), suite.size());
+}
+
 // Rows that fit neither registers nor shared memory take a cluster each, and read several vectors at once.
 // Other rows fit a cluster of blocks of which two share a multiprocessor.
 TEST(GpuKernels, RowsBeyondRegistersAreReadAhead) {
@@ -227,8 +246,7 @@ TEST(GpuKernels, ManyRowsMatchTheReference) {
   AddNorm(&large, 5, {40002}, DType::kF32, DType::kF16, seed++);
   AddNorm(&large, 5, {40001}, DType::kF16, DType::kF32, seed++);
   large.Run();
-  EXPECT_EQ(large.Count("start + r * 256u"), 2u);
-  EXPECT_EQ(large.Count("start + r * 1024u"), 1u);
+  EXPECT_EQ(large.Count("start + r * 256u"), large.size());
 }
 
 // y[t, i] = the sum of x[t, j] over j < i, or with `own` over j <= i.

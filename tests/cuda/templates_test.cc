@@ -236,6 +236,9 @@ TEST(CudaTemplates, RowsAreReadOnceAndKeptInRegisters) {
   RowMaker wide(19, 4096, DType::kF16), odd(19, 49, DType::kF16), endless(999, 1 << 20, DType::kF16);
   EXPECT_EQ(Text(wide.maker).grid, 19u);  // a block a row
   EXPECT_FALSE(Has(Text(odd.maker), "load_words"));
+  RowMaker anywhere(19, 1001, DType::kF16);  // vectors begin at each row's first aligned element
+  EXPECT_TRUE(Has(Text(anywhere.maker), "const u32 head = "));
+  EXPECT_TRUE(Has(Text(anywhere.maker), "load_words<4>"));
   // Rows too long for that are still read as vectors, by each stage.
   const std::string again = Text(endless.maker).text;
   EXPECT_NE(again.find("load_words"), again.rfind("load_words"));
@@ -268,7 +271,7 @@ TEST(CudaTemplates, BlocksOfAClusterShareLongRowsWhereThereAreFew) {
   };
   EXPECT_EQ(clusters(1, 128256, kHopper), 8);
   EXPECT_EQ(clusters(16, 128256, kHopper), 8);
-  EXPECT_EQ(clusters(40, 50257, kHopper), 4) << "elements one by one, two blocks a multiprocessor";
+  EXPECT_EQ(clusters(40, 50257, kHopper), 4) << "two blocks a multiprocessor";
   EXPECT_EQ(clusters(16, 1 << 22, kHopper), 8) << "too long for registers";
   EXPECT_EQ(clusters(400, 128256, kHopper), 1) << "rows enough";
   EXPECT_EQ(clusters(1, 8192, kHopper), 1) << "too short";
@@ -287,20 +290,6 @@ TEST(CudaTemplates, PartsBehindBlocksOfAClusterBeginWithAWholeOne) {
   EXPECT_TRUE(Has(*text, "\nif (blockIdx.x < 8u) return;\nif (blockIdx.x < 16u) { "));
   EXPECT_TRUE(Has(*text, "_part1(blockIdx.x - 8u, "));
   EXPECT_TRUE(Has(*text, "\nif (blockIdx.x < 24u) return;\n"));
-}
-
-// Other parts of the kernel, such as matmuls whose accumulators need many registers, could not have such
-// blocks.
-TEST(CudaTemplates, LongOddRowsHaveWideBlocksOnlyInKernelsOfTheirOwn) {
-  RowMaker rows(200, 40001, DType::kF16);
-  EXPECT_TRUE(Has(Text(rows.maker), "__launch_bounds__(1024"));
-  const Part parts[] = {rows.maker.Make().parts[0], rows.maker.Make().parts[0]};
-  Kernel kernel = rows.maker.Make();
-  kernel.parts = parts;
-  const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, false});
-  const Result<KernelText> text = WriteKernelText(kernel, kHopper, facts);
-  ASSERT_TRUE(text.ok()) << text.status().message();
-  EXPECT_TRUE(Has(*text, "__launch_bounds__(256"));
 }
 
 // y = x, 16 by 512, as other types.

@@ -20,7 +20,13 @@ namespace {
 struct Lanes {
   size_t along = 0;
   int count = 1;
+  const std::vector<bool>* vectors = nullptr;  // as PartWriter's scope has it; null: FitsLanes
 };
+
+bool IsVector(const PartContext& context, size_t index, Lanes lanes) {
+  if (lanes.count == 1) return false;
+  return lanes.vectors ? (*lanes.vectors)[index] : FitsLanes(context, index, lanes.along, lanes.count);
+}
 
 // Instructions to read or write an operand: vectors where the points are contiguous, else one access for each
 // point.
@@ -30,7 +36,7 @@ double AccessInstructions(const PartContext& context, size_t index, Lanes lanes)
   const size_t coordinates = 1 + operand.indirects.size() + operand.guards.size();
   const double place = gpu.element_place * static_cast<double>(coordinates);
   if (!MovesAlong(context.part, operand, lanes.along)) return place;
-  if (lanes.count > 1 && FitsLanes(context, index, lanes.along, lanes.count)) return place + lanes.count;
+  if (IsVector(context, index, lanes)) return place + lanes.count;
   return lanes.count * (place + gpu.element_access);
 }
 
@@ -145,8 +151,11 @@ double RowCycles(const PartContext& context) {
   const double rounds = static_cast<double>(shape.rounds);
   double instructions = gpu.element_thread, waits = 0;
   for (const Stage& stage : part.stages) {
-    const Lanes lanes = {shape.along, stage.per_row ? 1 : shape.lanes};
+    const Lanes lanes = {shape.along, stage.per_row ? 1 : shape.lanes,
+                         shape.odd ? &shape.odd->vectors : nullptr};
     const double repeats = stage.per_row ? 1 : rounds;
+    if (shape.odd && !stage.per_row)
+      instructions += TapeInstructions(context, stage.tape, {shape.along, 1}, true);  // the edges
     instructions += repeats * TapeInstructions(context, stage.tape, lanes, true) +
                     TapeInstructions(context, stage.tape, lanes, false);
     if (!kept && !stage.per_row) waits += rounds * gpu.row_wait;

@@ -25,6 +25,10 @@ struct TapeScope {
   // For each operand, or empty: the words (u32) that hold its elements instead of memory; with several lanes,
   // of a type that has pack_DTYPE (vectors.cuh).
   std::vector<std::string> held;
+  // For each operand, or empty: whether WriteLanes accesses it as vectors. Empty: wherever the loop's points
+  // begin at vectors (FitsLanes).
+  std::vector<bool> vectors;
+  bool in_order = true;           // a thread meets positions in ascending order
   std::string kept = "position";  // the index of this element's kept value
   std::string row;                // suffix of row scalars and reductions if a thread has several rows: "[e]"
   bool quick = false;             // functions only need the accuracy of 16 bits: nothing else is stored
@@ -83,15 +87,18 @@ class PartWriter : public Writer {
   // A sum, difference or product of ints that is cast back to an int: 32 bits suffice. "" for others.
   std::string WrappedText(Tape tape, const TapeInst& inst, const std::string& prefix) const;
   std::string CastText(Tape tape, const TapeInst& inst, const std::string& from) const;
-  bool IsQuick(const TapeInst& inst) const;  // by a function with the accuracy of 16 bits
+  // By a function with the accuracy of 16 bits; a division, if all elements of a row have the divisor.
+  bool IsQuick(Tape tape, const TapeInst& inst) const;
   // The function of an instruction that adds 1 to a quick one; null: the instruction does something else.
   const TapeInst* QuickPlusOne(Tape tape, const TapeInst& inst) const;
-  void IncludeFor(const TapeInst& inst);  // the header of the function that the instruction calls, if any
+  void IncludeFor(Tape tape,
+                  const TapeInst& inst);  // the header of the function that the instruction calls, if any
   // The register to store for `store`: if its value was first rounded to the operand's type, the unrounded
   // one gives the same.
   uint16_t Unrounded(Tape tape, const TapeInst& store) const;
   void Reduce(const TapeInst& inst, const std::string& value);
   const std::string& HeldIn(size_t operand) const;  // scope.held; empty: in memory
+  bool IsVector(size_t operand, size_t along, int lanes) const;
   // The parts of WriteLanes: loads and stores.
   void LoadLanes(Tape tape, size_t along, int lanes);
   void StoreLanes(Span<const size_t> stored, int lanes);

@@ -30,8 +30,9 @@ std::string LaneType(const Operand& operand) {
 
 }  // namespace
 
-bool PartWriter::IsQuick(const TapeInst& inst) const {
-  return scope.quick && inst.type == TapeType::kF32 && HasQuickFunction(inst.op);
+bool PartWriter::IsQuick(Tape tape, const TapeInst& inst) const {
+  const bool by_scalar = inst.op == TapeOp::kDiv && tape[inst.b].op == TapeOp::kScalar;
+  return scope.quick && inst.type == TapeType::kF32 && (by_scalar || HasQuickFunction(inst.op));
 }
 
 // erf(x) + 1 and tanh(x) + 1 have functions of their own: most instructions of the two make the sum of them
@@ -40,17 +41,17 @@ const TapeInst* PartWriter::QuickPlusOne(Tape tape, const TapeInst& inst) const 
   if (inst.op != TapeOp::kAdd) return nullptr;
   for (const auto& [made, added] : {std::pair(inst.a, inst.b), std::pair(inst.b, inst.a)}) {
     const bool sigmoidal = tape[made].op == TapeOp::kErf || tape[made].op == TapeOp::kTanh;
-    if (sigmoidal && IsQuick(tape[made]) && tape[added].op == TapeOp::kConst && tape[added].imm.f == 1)
+    if (sigmoidal && IsQuick(tape, tape[made]) && tape[added].op == TapeOp::kConst && tape[added].imm.f == 1)
       return &tape[made];
   }
   return nullptr;
 }
 
-void PartWriter::IncludeFor(const TapeInst& inst) {
+void PartWriter::IncludeFor(Tape tape, const TapeInst& inst) {
   if (inst.op == TapeOp::kCast) {
     Include("casts");
   } else if (FunctionName(inst.op) != nullptr) {
-    Include(IsQuick(inst) ? "quick_scalar" : "scalar");
+    Include(IsQuick(tape, inst) ? "quick_scalar" : "scalar");
   }
 }
 
@@ -105,7 +106,7 @@ std::string PartWriter::Expression(Tape tape, const TapeInst& inst, const std::s
     default: break;
   }
   std::string call =
-      std::string(IsQuick(inst) ? "quick_" : "op_") + FunctionName(inst.op) + "(" + reg(inst.a);
+      std::string(IsQuick(tape, inst) ? "quick_" : "op_") + FunctionName(inst.op) + "(" + reg(inst.a);
   if (Inputs(inst.op) > 1) call += ", " + reg(inst.b);
   if (Inputs(inst.op) > 2) call += ", " + reg(inst.c);
   return call + ")";
@@ -141,7 +142,7 @@ std::string PartWriter::ValueText(Tape tape, const TapeInst& inst, const std::st
   }
   if (const TapeInst* of = QuickPlusOne(tape, inst))
     return "quick_" + std::string(FunctionName(of->op)) + "_plus_1(" + prefix + Text(of->a) + ")";
-  IncludeFor(inst);
+  IncludeFor(tape, inst);
   return Expression(tape, inst, prefix);
 }
 
@@ -177,8 +178,10 @@ void PartWriter::Reduce(const TapeInst& inst, const std::string& value) {
   Include("reductions");
   const std::string slot = Text(inst.arg);
   if (IsArgReduction(inst.op)) {
-    Line("if (better_later<" + ArgArguments(inst) + ">(" + value + ", v" + slot + ", at" + slot + ")) { v" +
-         slot + " = " + value + "; at" + slot + " = position; }");
+    const std::string call = scope.in_order ? "better_later<" + ArgArguments(inst) + ">(" + value
+                                            : "better<" + ArgArguments(inst) + ">(" + value + ", position";
+    Line("if (" + call + ", v" + slot + ", at" + slot + ")) { v" + slot + " = " + value + "; at" + slot +
+         " = position; }");
     return;
   }
   const std::string name = "v" + slot + scope.row;
@@ -216,14 +219,17 @@ std::string PartWriter::WriteTape(Tape tape, const std::string& prefix) {
   return yielded;
 }
 
+bool PartWriter::IsVector(size_t index, size_t along, int lanes) const {
+  return scope.vectors.empty() ? FitsLanes(context_, index, along, lanes) : scope.vectors[index];
+}
+
 void PartWriter::LoadLanes(Tape tape, size_t along, int lanes) {
   const std::string count = Text(lanes);
   for (size_t index : Touched(tape, TapeOp::kLoad)) {
     const Operand& operand = context_.part.operands[index];
     std::string words = HeldIn(index).empty() ? scope.lanes[index] : HeldIn(index);
     if (words.empty()) {
-      if (!MovesAlong(context_.part, operand, along) || !FitsLanes(context_, index, along, lanes) ||
-          operand.absent != 0)
+      if (!MovesAlong(context_.part, operand, along) || !IsVector(index, along, lanes) || operand.absent != 0)
         continue;
       words = "raw" + Text(index);
       Line("u32 " + words + "[" + Text(lanes * ByteSize(operand.dtype) / 4) + "];");
@@ -260,7 +266,7 @@ void PartWriter::WriteLanes(Tape tape, const std::string& prefix, size_t along, 
   std::vector<size_t> stored;
   const std::vector<size_t> loaded = Touched(tape, TapeOp::kLoad);
   for (size_t index : Touched(tape, TapeOp::kStore)) {
-    if (!FitsLanes(context_, index, along, lanes)) continue;
+    if (!IsVector(index, along, lanes)) continue;
     // If the operand was loaded too, the loaded lanes are changed; else its elements are changed one by one.
     const bool changed = std::find(loaded.begin(), loaded.end(), index) != loaded.end();
     if (changed && scope.lanes[index].empty()) continue;

@@ -22,11 +22,19 @@ struct Max {
   DEV T of(T a, T b) {
     return op_max(a, b);
   }
+  DEV float of(float a, float b) {
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(a) : "f"(a), "f"(b));
+    return a;
+  }
 };
 struct Min {
   template <typename T>
   DEV T of(T a, T b) {
     return op_min(a, b);
+  }
+  DEV float of(float a, float b) {
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(a) : "f"(a), "f"(b));
+    return a;
   }
 };
 // The threads of the warp among which this one reduces.

@@ -11,17 +11,8 @@
 namespace rondo::cuda {
 
 int64_t WidthOfPlainRow(const PartContext& context) {
-  constexpr int64_t kLong = 8192;  // elements
-  constexpr double kFewRows = 8;   // a multiprocessor: blocks of 256 threads fill it
-  constexpr int64_t kWideBlock = 1024;
-  const Part& part = context.part;
-  const int64_t rows = context.Points(0, part.outer),
-                elements = context.Points(part.outer, part.loops.size());
-  if (elements <= GpuTableOf(context.target).row_warp_elements) return 32;
-  // Wide blocks would leave the threads of a kernel's other parts too few registers.
-  const bool alone = context.share == 1;
-  const bool wide = alone && elements >= kLong && static_cast<double>(rows) < kFewRows * context.Processors();
-  return wide ? kWideBlock : int64_t{kCudaBlock};
+  const int64_t elements = context.Points(context.part.outer, context.part.loops.size());
+  return elements <= GpuTableOf(context.target).row_warp_elements ? 32 : int64_t{kCudaBlock};
 }
 
 namespace {
@@ -29,7 +20,7 @@ namespace {
 // Declares keptK for each value that a row keeps, in static shared memory for all rows of a block. Returns
 // its bytes.
 int64_t DeclareKept(Span<const TapeType> kept, int64_t elements, int64_t width, PartWriter* writer) {
-  const int64_t rows_a_block = std::max<int64_t>(1, kCudaBlock / width);
+  const int64_t rows_a_block = kCudaBlock / width;
   int64_t shared = 0;
   for (size_t k = 0; k < kept.size(); ++k) {
     const std::string type = TypeText(kept[k]);
@@ -75,7 +66,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
   writer->Line("launch_dependents();");
   const size_t outer = part.outer, all = part.loops.size();
   const int64_t rows = context.Points(0, outer), elements = context.Points(outer, all);
-  const int64_t width = WidthOfPlainRow(context), rows_a_block = std::max<int64_t>(1, kCudaBlock / width);
+  const int64_t width = WidthOfPlainRow(context), rows_a_block = kCudaBlock / width;
   const int64_t shared = DeclareKept(types.kept, elements, width, writer);
   if (shared > static_cast<int64_t>(kCudaSharedBytes) - 1024) {
     return Status::Error(
@@ -102,9 +93,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
     FinishReductions(stage.tape, width, writer);
     writer->Line("}");
   }
-  PartLaunch launch;
-  launch.block = static_cast<uint32_t>(std::max<int64_t>(kCudaBlock, width));
-  return WithBlocks(launch, (rows + rows_a_block - 1) / rows_a_block);
+  return WithBlocks((rows + rows_a_block - 1) / rows_a_block);
 }
 
 }  // namespace

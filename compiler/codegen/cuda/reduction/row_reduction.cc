@@ -20,6 +20,7 @@ Result<PartLaunch> WriteRows(const PartContext& context, const KernelConfigurati
   writer->Line("if (row >= " + Text(rows) + "u) return;");
   writer->Line("const u32 lane = threadIdx.x % " + Text(shape.width) + "u;");
   writer->Decode("row", 0, outer);
+  DeclareRow(context, shape, writer);
   DeclareKept(types, shape, writer);
   const bool early = context.LeavesRoom((rows + rows_a_block - 1) / rows_a_block);
   if (early) writer->Line("launch_dependents();");

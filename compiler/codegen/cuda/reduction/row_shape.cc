@@ -23,6 +23,25 @@ bool AllCached(const Part& part, const RowShape& shape, Tape tape) {
   });
 }
 
+// The number of vectors, and the first element of one.
+std::string VectorsText(const RowShape& shape) { return shape.odd ? "vectors" : Text(shape.vectors) + "u"; }
+std::string FirstText(const RowShape& shape, const std::string& vector) {
+  return (shape.odd ? "head + " : "") + vector + " * " + Text(shape.lanes) + "u";
+}
+
+// Whether the operand's elements are accessed as the row's vectors.
+bool IsVector(const PartContext& context, const RowShape& shape, size_t index) {
+  return shape.odd ? shape.odd->vectors[index] : FitsLanes(context, index, shape.along, shape.lanes);
+}
+
+// Whether the elements of rows are contiguous; if not, threads with one element each would read far apart.
+bool LieTogether(const Part& part, size_t along) {
+  const std::vector<size_t> touched = RowOperands(part);
+  return std::all_of(touched.begin(), touched.end(), [&](size_t index) {
+    return !MovesAlong(part, part.operands[index], along) || part.operands[index].strides[along] == 1;
+  });
+}
+
 // Opens a loop over this thread's vectors of the row (close it with two braces): `round`, `first` (the first
 // element), and loop counters at it.
 void OpenRounds(const PartContext& context, const RowShape& shape, int together, PartWriter* writer) {
@@ -32,9 +51,9 @@ void OpenRounds(const PartContext& context, const RowShape& shape, int together,
                                     : "#pragma unroll 2");
   writer->Line("for (int round = 0; round < " + Text(shape.rounds) + "; ++round) {");
   writer->Line("const u32 vector = lane + round * " + Text(shape.width) + ";");
-  const bool whole = shape.vectors % shape.width == 0;
-  writer->Line(whole ? "{" : "if (vector < " + Text(shape.vectors) + "u) {");
-  writer->Line("const u32 first = vector * " + Text(shape.lanes) + "u;");
+  const bool whole = !shape.odd && shape.vectors % shape.width == 0;
+  writer->Line(whole ? "{" : "if (vector < " + VectorsText(shape) + ") {");
+  writer->Line("const u32 first = " + FirstText(shape, "vector") + ";");
   writer->Decode("first", part.outer, part.loops.size());
 }
 
@@ -53,6 +72,9 @@ std::string SharedAt(const PartContext& context, const RowShape& shape, size_t c
   return "shared_memory + " + Text(bytes * shape.rounds * kCudaBlock);
 }
 
+// Elements of its vectors whose kept values a thread has in registers. That of an edge comes after them.
+int64_t KeptByThread(const RowShape& shape) { return shape.in_shared ? 0 : shape.rounds * shape.lanes; }
+
 // Moves what the stage reads or keeps between shared memory and this thread's arrays, for one round.
 void MoveKept(const PartContext& context, const RowShape& shape, Tape tape, TapeOp op, PartWriter* writer) {
   const RowTypes types = RowTypesOf(context.part);
@@ -64,6 +86,24 @@ void MoveKept(const PartContext& context, const RowShape& shape, Tape tape, Tape
 }
 
 }  // namespace
+
+void SetVectors(const PartContext& context, RowShape* shape) {
+  const int64_t elements = context.Points(context.part.outer, context.part.loops.size());
+  shape->along = context.part.loops.size() - 1;
+  shape->lanes = LanesFor(context, RowOperands(context.part), shape->along);
+  if (elements > GpuTableOf(context.target).row_warp_elements && LieTogether(context.part, shape->along)) {
+    shape->odd = OddRowsOf(context);
+    // What is not read as vectors takes longer than it did, unless it was hardly vectors before.
+    const int least = shape->lanes * (shape->odd && shape->odd->all ? 2 : 4);
+    if (shape->odd && shape->odd->lanes < least) shape->odd.reset();
+    if (shape->odd) shape->lanes = shape->odd->lanes;
+  }
+  shape->vectors = elements / shape->lanes;
+}
+
+void DeclareRow(const PartContext& context, const RowShape& shape, PartWriter* writer) {
+  if (shape.odd) DeclareVectors(context, *shape.odd, writer);
+}
 
 int64_t SharedBytesOf(const Part& part, const RowShape& shape) {
   return RegistersOf(part, shape) * 4 * kCudaBlock;
@@ -92,8 +132,7 @@ std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& s
     const Operand& operand = part.operands[index];
     const bool early = context.params[operand.param].constant && operand.indirects.empty();
     if (readers[index] == 0 || (readers[index] == 1 && !early)) continue;
-    if (!MovesAlong(part, operand, shape.along) || !FitsLanes(context, index, shape.along, shape.lanes))
-      continue;
+    if (!MovesAlong(part, operand, shape.along) || !IsVector(context, shape, index)) continue;
     if (operand.absent == 0 && !IsWritten(part, operand.param)) cached.push_back(index);
   }
   return cached;
@@ -124,10 +163,9 @@ int64_t RegistersOf(const Part& part, const RowShape& shape) {
 }
 
 void DeclareKept(const RowTypes& types, const RowShape& shape, PartWriter* writer) {
-  if (shape.in_shared) return;
-  for (size_t k = 0; k < types.kept.size(); ++k)
-    writer->Line(std::string(TypeText(types.kept[k])) + " kept" + Text(k) + "[" +
-                 Text(shape.rounds * shape.lanes) + "];");
+  const int64_t kept = KeptByThread(shape) + (shape.odd ? 1 : 0);
+  for (size_t k = 0; k < types.kept.size() && kept > 0; ++k)
+    writer->Line(std::string(TypeText(types.kept[k])) + " kept" + Text(k) + "[" + Text(kept) + "];");
 }
 
 void DeclareScalars(const RowTypes& types, PartWriter* writer) {
@@ -213,7 +251,7 @@ std::vector<size_t> OwnElements(const PartContext& context, const RowShape& shap
     const Operand& operand = part.operands[index];
     for (size_t l = part.outer; l < part.loops.size(); ++l)
       if (part.loops[l] > 1 && !MovesAlong(part, operand, l)) return true;
-    return operand.absent != 0 || !FitsLanes(context, index, shape.along, shape.lanes);
+    return operand.absent != 0 || !IsVector(context, shape, index);
   });
   return own;
 }
@@ -222,7 +260,8 @@ std::vector<size_t> OwnElements(const PartContext& context, const RowShape& shap
 // is nothing to read ahead, or one thread takes the row.
 bool WriteVectorBatches(const PartContext& context, const RowShape& shape, const Stage& stage,
                         const std::string& prefix, PartWriter* writer) {
-  constexpr int64_t kAhead = 64, kMost = 8;  // bytes and vectors of a thread
+  constexpr int64_t kMost = 8;    // vectors
+  constexpr double kFewRows = 4;  // a multiprocessor: so few blocks need more loads in flight
   const Part& part = context.part;
   if (shape.in_shared || shape.in_registers || shape.lanes == 1 || shape.width < kWarp || !FillsSectors(part))
     return false;
@@ -231,16 +270,19 @@ bool WriteVectorBatches(const PartContext& context, const RowShape& shape, const
   int64_t bytes = 0;
   for (size_t index : batches.operands) bytes += shape.lanes * ByteSize(part.operands[index].dtype);
   if (bytes == 0) return false;
-  batches.numbers = Text(shape.vectors) + "u";
-  batches.size = std::min(std::clamp<int64_t>(kAhead / bytes, 2, kMost), shape.rounds);
+  batches.numbers = VectorsText(shape);
+  const auto rows = static_cast<double>(context.Points(0, part.outer));
+  const int64_t ahead =
+      rows * static_cast<double>(shape.cluster) < kFewRows * context.Processors() ? 128 : 64;
+  batches.size = std::min(std::clamp<int64_t>(ahead / bytes, 2, kMost), shape.rounds);
   batches.lanes = shape.lanes;
-  batches.loop = "for (u32 start = lane; start < " + Text(shape.vectors) +
-                 "u; start += " + Text(batches.size * shape.width) + "u)";
+  batches.loop = "for (u32 start = lane; start < " + VectorsText(shape) +
+                 "; start += " + Text(batches.size * shape.width) + "u)";
   batches.number = "start + r * " + Text(shape.width) + "u";
   WriteBatches(
       context, batches, "",
       [&] {
-        writer->Line("const u32 first = number * " + Text(shape.lanes) + "u;");
+        writer->Line("const u32 first = " + FirstText(shape, "number") + ";");
         writer->Decode("first", part.outer, part.loops.size());
       },
       [&] {
@@ -253,10 +295,21 @@ bool WriteVectorBatches(const PartContext& context, const RowShape& shape, const
   return true;
 }
 
-}  // namespace
+// The stage at an element of the row's edges.
+void WriteEdge(const PartContext& context, const RowShape& shape, const Stage& stage,
+               const std::string& prefix, PartWriter* writer) {
+  OpenEdge(context, shape.lanes, writer);
+  writer->scope.kept = Text(KeptByThread(shape));
+  writer->scope.in_order = false;
+  writer->Line("const i64 position = edge; (void)position;");
+  writer->WriteTape(stage.tape, prefix);
+  writer->scope.in_order = true;
+  writer->scope.kept = "position";
+  writer->Close(2);
+}
 
-void WriteElements(const PartContext& context, const RowShape& shape, const Stage& stage,
-                   const std::string& prefix, PartWriter* writer) {
+void WriteVectors(const PartContext& context, const RowShape& shape, const Stage& stage,
+                  const std::string& prefix, PartWriter* writer) {
   if (WriteVectorBatches(context, shape, stage, prefix, writer)) return;
   OpenRounds(context, shape, AllCached(context.part, shape, stage.tape) ? 1 : kTogether, writer);
   writer->scope.kept = "round * " + Text(shape.lanes) + (shape.lanes > 1 ? " + e" : "");
@@ -281,15 +334,17 @@ void WriteElements(const PartContext& context, const RowShape& shape, const Stag
   writer->Close(2);
 }
 
-namespace {
+}  // namespace
 
-// Whether the elements of rows are contiguous; if not, threads with one element each would read far apart.
-bool LieTogether(const Part& part, size_t along) {
-  const std::vector<size_t> touched = RowOperands(part);
-  return std::all_of(touched.begin(), touched.end(), [&](size_t index) {
-    return !MovesAlong(part, part.operands[index], along) || part.operands[index].strides[along] == 1;
-  });
+void WriteElements(const PartContext& context, const RowShape& shape, const Stage& stage,
+                   const std::string& prefix, PartWriter* writer) {
+  if (shape.odd) writer->scope.vectors = shape.odd->vectors;
+  WriteVectors(context, shape, stage, prefix, writer);
+  writer->scope.vectors.clear();
+  if (shape.odd) WriteEdge(context, shape, stage, prefix, writer);
 }
+
+namespace {
 
 // Whether neighbouring rows read the same elements, and there are many rows. Then each thread of a warp takes
 // a row alone, and computes from elements that its neighbours also read. It waits for one element after
@@ -340,11 +395,12 @@ std::optional<RowShape> ShapeOfRow(const PartContext& context) {
   constexpr int64_t kMostRounds = 16;
   const Part& part = context.part;
   RowShape shape;
-  shape.along = part.loops.size() - 1;
-  shape.lanes = LanesFor(context, RowOperands(part), shape.along);
   if (part.reduced == 0) return std::nullopt;
-  shape.vectors = context.Points(part.outer, part.loops.size()) / shape.lanes;
+  SetVectors(context, &shape);
   if (ShareElements(context)) {
+    shape.odd.reset();
+    shape.lanes = LanesFor(context, RowOperands(part), shape.along);
+    shape.vectors = context.Points(part.outer, part.loops.size()) / shape.lanes;
     shape.width = 1;
     shape.rounds = shape.vectors;
     shape.in_registers = false;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/part_writer.h"
+#include "compiler/codegen/cuda/reduction/odd_rows.h"
 #include "compiler/codegen/cuda/reduction/row_steps.h"
 
 namespace rondo::cuda {
@@ -16,6 +17,7 @@ struct RowShape {
   size_t along = 0;  // the innermost loop
   int lanes = 1;     // elements a vector
   int64_t vectors = 0, rounds = 0;
+  std::optional<OddRows> odd;  // rows begin anywhere: `vectors` is the most that one has
   std::vector<size_t> cached;  // operands read by several stages, or before waiting for earlier kernels
   int64_t width = 32;          // threads
   int64_t cluster = 1;         // blocks that share the row
@@ -26,6 +28,10 @@ struct RowShape {
 
 // What per-element stages read and write; some operands appear more than once.
 std::vector<size_t> RowOperands(const Part& part);
+// Sets `along`, `lanes` and `vectors`, and `odd` if that makes vectors of long rows larger.
+void SetVectors(const PartContext& context, RowShape* shape);
+// Declares `head` and `vectors` if rows are odd, where the row's counters are known.
+void DeclareRow(const PartContext& context, const RowShape& shape, PartWriter* writer);
 // Operands read by several stages; or constant ones, which can be read as vectors before the kernels ahead
 // are complete.
 std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& shape);
@@ -41,7 +47,7 @@ int64_t RegistersOf(const Part& part, const RowShape& shape);
 // value for others.
 std::optional<RowShape> ShapeOfRow(const PartContext& context);
 
-// Threads of a row as kPlainReduction reads it: a warp or a block, larger for few long rows.
+// Threads of a row as kPlainReduction reads it: a warp or a block.
 int64_t WidthOfPlainRow(const PartContext& context);
 
 // Bytes of shared memory of a block if the row lies there.

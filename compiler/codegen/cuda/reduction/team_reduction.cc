@@ -67,9 +67,7 @@ std::optional<RowShape> ShapeOfTeamRow(const PartContext& context, int resident 
   const double most_blocks = resident * context.Processors();
   while (part.kept == 0 && static_cast<double>(rows * shape.cluster) > most_blocks) shape.cluster /= 2;
   if (shape.cluster < 2 || (context.cluster != 0 && context.cluster != shape.cluster)) return std::nullopt;
-  shape.along = part.loops.size() - 1;
-  shape.lanes = LanesFor(context, RowOperands(part), shape.along);
-  shape.vectors = elements / shape.lanes;
+  SetVectors(context, &shape);
   shape.width = kCudaBlock * shape.cluster;
   shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
   if (shape.lanes > 1) shape.cached = CachedOperands(context, shape);
@@ -171,6 +169,7 @@ Result<PartLaunch> WriteTeams(const PartContext& context, const KernelConfigurat
   writer->Line("__shared__ __align__(8) u64 team_done[2];");
   writer->Line("u32 round_of_team = 0; (void)round_of_team;");
   writer->Decode("row", 0, part.outer);
+  DeclareRow(context, shape, writer);
   DeclareKept(types, shape, writer);
   const bool early = context.LeavesRoom(blocks);
   if (early) writer->Line("launch_dependents();");
