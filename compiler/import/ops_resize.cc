@@ -91,7 +91,8 @@ Taps TapsAt(const ResizeAttrs& attrs, const AxisResize& a, double x) {
   return taps;
 }
 
-// Few taps become a sum of gathered elements; many become a matmul with a constant matrix.
+// Few taps become a sum of gathered elements; many become a matmul with a constant matrix. Floats of 16 bits
+// are widened where they are multiplied, so that no wider copy of the input is gathered from.
 NodeId ApplyTaps(Builder& b, NodeId x, int axis, const std::vector<Taps>& taps) {
   size_t most = 0;
   bool plain = true;
@@ -113,11 +114,13 @@ NodeId ApplyTaps(Builder& b, NodeId x, int axis, const std::vector<Taps>& taps) 
       }
       NodeId taken = Take(b, x, axis, index);
       if (plain) return taken;
-      NodeId part = b.Mul(taken, AlongAxis(b, b.Floats(b.dtype(x), {to}, weight), axis, shape.rank));
+      taken = Widen(b, taken);
+      NodeId part = b.Mul(taken, AlongAxis(b, b.Floats(b.dtype(taken), {to}, weight), axis, shape.rank));
       sum = sum == kNoNode ? part : b.Add(sum, part);
     }
     return sum;
   }
+  x = Widen(b, x);
   std::vector<double> matrix(static_cast<size_t>(shape[axis] * to), 0);
   for (int64_t i = 0; i < to; ++i) {
     for (const Tap& t : taps[static_cast<size_t>(i)])
@@ -310,7 +313,7 @@ Status Resize(OpContext& c) {
   // Weighted sums of integers are truncated, as in ONNX Runtime; a sum that is an integer up to rounding
   // stays that integer.
   const bool whole = attrs.mode != "nearest" && !IsFloat(c.dtype(0));
-  NodeId x = attrs.mode == "nearest" ? c.In(0) : whole ? b.Cast(c.In(0), DType::kF64) : Widen(b, c.In(0));
+  NodeId x = whole ? b.Cast(c.In(0), DType::kF64) : c.In(0);
   int rank = c.rank(0);
   for (int d = 0; d < rank; ++d) {
     const AxisResize& a = axes[static_cast<size_t>(d)];

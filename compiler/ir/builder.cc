@@ -407,16 +407,19 @@ NodeId Builder::Gather(NodeId data, NodeId index, int axis, bool wrap) {
   std::vector<int64_t> values;
   if (is.elements() <= 4096 && is.elements() > 0 && ConstantInts(index, &values)) {
     // Constant indices in an arithmetic progression make a slice.
-    bool fits = true;
+    bool inside = true;
     for (int64_t& v : values) {
       if (wrap && v < 0) v += ds[axis];
-      fits = fits && v >= 0 && v < ds[axis];
+      inside = inside && v >= 0 && v < ds[axis];
     }
+    bool fits = inside;
     int64_t step = values.size() > 1 ? values[1] - values[0] : 1;
     for (size_t i = 1; i < values.size(); ++i) fits = fits && values[i] - values[i - 1] == step;
     if (fits)
       return WithSizes(Reshape(Slice(data, axis, values[0], step, static_cast<int64_t>(values.size())), out),
                        sizes);
+    // Shorter indices are fewer bytes, and GPUs read them as vectors.
+    if (inside && ds[axis] <= INT32_MAX) index = Ints(DType::kI32, is, values);
   }
   // A map over [before..., index..., after...]: dense strides of data, and stride 0 along the index's dims.
   View dense = DenseView(ds);

@@ -404,6 +404,45 @@ void AddOrderedScatter(Suite* suite, bool nested, int64_t places, int64_t row, D
   }
 }
 
+// y[i, j] = x[i, index[j]]
+void AddLookUp(Suite* suite, int64_t rows, int64_t row, int64_t places, DType of_index, DType type,
+               uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("lookup " + std::to_string(seed));
+  PartMaker& maker = c.maker;
+  maker.part.skeleton = Skeleton::kMap;
+  maker.part.outer = 2;
+  maker.loops = {rows, row};
+  const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1}),
+                 index = maker.Operand(of_index, Mode::kRead, {1}),
+                 y = maker.Operand(type, Mode::kWrite, {0, 1});
+  Span<int64_t> strides = c.arena.New<int64_t>(2);
+  strides[0] = places;
+  maker.operands[x].strides = strides;
+  maker.sizes[x] = rows * places;
+  Span<Indirect> indirects = c.arena.New<Indirect>(1);
+  indirects[0] = {index, true, false, 1, places};
+  maker.operands[x].indirects = indirects;
+  TapeMaker body;
+  body.Store(y, type, body.Load(x, type));
+  maker.part.body = maker.Keep(body);
+  c.memory.Randomise(maker, random);
+  for (int64_t i = 0; i < maker.sizes[index]; ++i)
+    scalar::Store<int64_t>(of_index, c.memory.params[index].data(), i, Between(random, -places, places - 1));
+}
+
+TEST(GpuKernels, NeighbouringIndicesAreReadAsVectors) {
+  Suite vectors, others;
+  AddLookUp(&vectors, 50, 240, 60, DType::kI32, DType::kF16, 1);
+  AddLookUp(&vectors, 7, 64, 31, DType::kI32, DType::kF32, 2);
+  AddLookUp(&others, 7, 63, 31, DType::kI32, DType::kF16, 3);
+  AddLookUp(&others, 7, 64, 31, DType::kI64, DType::kF16, 4);
+  vectors.Run();
+  others.Run();
+  EXPECT_EQ(vectors.Count("u32 places"), vectors.size());
+  EXPECT_EQ(others.Count("u32 places"), 0u);
+}
+
 // y[index[i], j] = f(y[index[i], j], x[i, j]) in order, with one index a row; or y[index[i, j], j], with one
 // an element. `width`: indices are below it.
 struct Updates {

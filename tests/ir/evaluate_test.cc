@@ -100,6 +100,12 @@ TEST(EvaluateTest, GatherByConstantIsASliceAndByInputIsARead) {
   EXPECT_EQ(g.node(read).op, Op::kIndexedRead);
   EXPECT_EQ(Eval(g, read, in), (std::vector<double>{4, 5, 0, 1}));
   EXPECT_EQ(Eval(g, b.Gather(b.Transpose(x, {1, 0}), i, 1), in), (std::vector<double>{4, 0, 5, 1}));
+  // Constant indices are 32-bit integers from the start, unless one of them is no element.
+  const auto index_of = [&](NodeId gather) { return g.node(g.BaseOf(g.node(gather).inputs[1])).dtype; };
+  const NodeId table = b.Gather(x, b.I64({2, -3, -2}), 0);
+  EXPECT_EQ(index_of(table), DType::kI32);
+  EXPECT_EQ(Eval(g, table, in), (std::vector<double>{4, 5, 0, 1, 2, 3}));
+  EXPECT_EQ(index_of(b.Gather(x, b.I64({2, -4, 1}), 0)), DType::kI64);
 }
 
 TEST(EvaluateTest, IndexOutOfRangeIsAnError) {

@@ -33,7 +33,9 @@ bool IsVector(const PartContext& context, size_t index, Lanes lanes) {
 double AccessInstructions(const PartContext& context, size_t index, Lanes lanes) {
   const GpuTable& gpu = GpuTableOf(context.target);
   const Operand& operand = context.part.operands[index];
-  const size_t coordinates = 1 + operand.indirects.size() + operand.guards.size();
+  size_t coordinates = 1 + operand.guards.size();
+  for (const Indirect& indirect : operand.indirects)
+    coordinates += !IsVectorIndex(context, indirect, lanes.along, lanes.count);
   const double place = gpu.element_place * static_cast<double>(coordinates);
   if (!MovesAlong(context.part, operand, lanes.along)) return place;
   if (IsVector(context, index, lanes)) return place + lanes.count;

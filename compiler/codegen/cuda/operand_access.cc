@@ -62,6 +62,12 @@ bool FitsLanes(const PartContext& context, size_t index, size_t along, int lanes
          context.part.loops[along] % lanes == 0;
 }
 
+bool IsVectorIndex(const PartContext& context, const Indirect& indirect, size_t along, int lanes) {
+  const Operand& index = context.part.operands[indirect.operand];
+  return index.dtype == DType::kI32 && IsPlain(index) && index.strides[along] != 0 &&
+         FitsLanes(context, indirect.operand, along, lanes);
+}
+
 int LanesFor(const PartContext& context, Span<const size_t> operands, size_t along) {
   const Part& part = context.part;
   int64_t least = 4;

@@ -49,6 +49,9 @@ int VectorAlong(const Part& part, const Operand& operand, size_t along, const Pa
 // vectors of 4 to 16 bytes.
 bool FitsLanes(const PartContext& context, size_t index, size_t along, int lanes);
 
+// Whether the indices of `lanes` neighbouring points differ and can be read as vectors of 32-bit integers.
+bool IsVectorIndex(const PartContext& context, const Indirect& indirect, size_t along, int lanes);
+
 // The most lanes that suit all `operands` that move along the loop; 1: none.
 int LanesFor(const PartContext& context, Span<const size_t> operands, size_t along);
 

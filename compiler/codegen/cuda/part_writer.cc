@@ -81,11 +81,16 @@ void PartWriter::Address(const Operand& operand) {
     const Operand& index = context_.part.operands[indirect.operand];
     Include("elements");
     if (indirect.fault) Include("fault");
-    const bool fetched = indirect.operand < scope.fetched.size() && !scope.fetched[indirect.operand].empty();
-    Line("{ i64 v = ld_" + std::string(Name(index.dtype)) + "(" +
-         (fetched ? "(const char*)&" + scope.fetched[indirect.operand] + ", 0"
-                  : "p" + Text(index.param) + ", " + AffineText(index.offset, index.strides)) +
-         ");");
+    const auto held = [&](const std::vector<std::string>& names) {
+      return indirect.operand < names.size() ? names[indirect.operand] : std::string();
+    };
+    const std::string lanes = held(scope.lanes), fetched = held(scope.fetched);
+    const std::string place = fetched.empty()
+                                  ? "p" + Text(index.param) + ", " + AffineText(index.offset, index.strides)
+                                  : "(const char*)&" + fetched + ", 0";
+    Line("{ i64 v = " +
+         (lanes.empty() ? "ld_" + std::string(Name(index.dtype)) + "(" + place + ")" : "(int)" + lanes + "[e]") +
+         ";");
     if (indirect.wrap) Line("if (v < 0) v += " + IntText(indirect.extent) + ";");
     std::string record = indirect.fault ? " fault(faults, step, v, " + IntText(indirect.extent) + ");" : "";
     Line("if (v < 0 || v >= " + IntText(indirect.extent) + ") { ok = false;" + record + " }");

@@ -99,7 +99,8 @@ class PartWriter : public Writer {
   void Reduce(const TapeInst& inst, const std::string& value);
   const std::string& HeldIn(size_t operand) const;  // scope.held; empty: in memory
   bool IsVector(size_t operand, size_t along, int lanes) const;
-  // The parts of WriteLanes: loads and stores.
+  // The parts of WriteLanes: indices of lanes, loads and stores.
+  void LoadIndices(Tape tape, size_t along, int lanes);
   void LoadLanes(Tape tape, size_t along, int lanes);
   void StoreLanes(Span<const size_t> stored, int lanes);
 

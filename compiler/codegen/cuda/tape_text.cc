@@ -223,8 +223,25 @@ bool PartWriter::IsVector(size_t index, size_t along, int lanes) const {
   return scope.vectors.empty() ? FitsLanes(context_, index, along, lanes) : scope.vectors[index];
 }
 
+// Threads that read neighbouring indices one by one would read far apart.
+void PartWriter::LoadIndices(Tape tape, size_t along, int lanes) {
+  const Part& part = context_.part;
+  for (const TapeInst& inst : tape) {
+    if (inst.op != TapeOp::kLoad && inst.op != TapeOp::kStore) continue;
+    for (const Indirect& indirect : part.operands[inst.arg].indirects) {
+      const std::string number = Text(indirect.operand), words = Text(lanes);
+      if (!scope.lanes[indirect.operand].empty() || !IsVectorIndex(context_, indirect, along, lanes))
+        continue;
+      Line("u32 places" + number + "[" + words + "];");
+      LoadWords(indirect.operand, lanes, "places" + number);
+      scope.lanes[indirect.operand] = "places" + number;
+    }
+  }
+}
+
 void PartWriter::LoadLanes(Tape tape, size_t along, int lanes) {
   const std::string count = Text(lanes);
+  LoadIndices(tape, along, lanes);
   for (size_t index : Touched(tape, TapeOp::kLoad)) {
     const Operand& operand = context_.part.operands[index];
     std::string words = HeldIn(index).empty() ? scope.lanes[index] : HeldIn(index);
