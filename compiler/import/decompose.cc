@@ -258,8 +258,11 @@ NodeId CumulativeSum(Builder& b, NodeId x, int axis, bool exclusive) {
     sums = DirectCumulativeSum(b, rows, exclusive);
   } else {
     // Works in blocks: the sums inside each, plus the sum of all blocks before it.
+    // Blocks that divide the axis need no padding.
     int64_t block = kDirect;
-    int64_t blocks = (n + block - 1) / block;
+    while (block > kDirect / 2 && n % block != 0) --block;
+    if (n % block != 0) block = kDirect;
+    const int64_t blocks = (n + block - 1) / block;
     NodeId padded = b.PadConstant(rows, b.Scalar(b.dtype(x), 0), {0, 0}, {0, blocks * block - n});
     // A running sum does not depend on later places, so it may run over the whole extent instead of the size.
     padded = b.Reshape(b.WithSizes(padded, {outer, blocks * block}), {outer, blocks, block});

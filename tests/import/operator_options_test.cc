@@ -434,5 +434,25 @@ TEST(ResizeTest, ARegionFarOutsideIsRefusedOrElseExtrapolated) {
   }
 }
 
+// A running sum works in blocks. Of 1,000 elements they have 125, of a prime number 128.
+TEST(CumSumTest, BlocksThatDivideTheAxisNeedNoPadding) {
+  for (const int64_t count : {int64_t{1000}, int64_t{1009}}) {
+    ModelMaker m;
+    m.Input("x", {1, count});
+    m.Ints("axis", {1});
+    m.Node("CumSum", {"x", "axis"}, {"y"});
+    m.Output("y");
+    Numbers expected;
+    for (int64_t i = 0; i < count; ++i) expected.push_back(static_cast<float>(i + 1));
+    const Numbers ones(static_cast<size_t>(count), 1);
+    ExpectNear(Evaluate(m, {Data(DType::kF32, {1, count}, ones)})[0], expected);
+    const auto graph = ImportModel(m.Make(), {}, nullptr);
+    ASSERT_TRUE(graph.ok());
+    bool pads = false;
+    for (ir::NodeId id = 0; id < graph->size(); ++id) pads |= graph->node(id).op == ir::Op::kIndexedWrite;
+    EXPECT_EQ(pads, count == 1009);
+  }
+}
+
 }  // namespace
 }  // namespace rondo
