@@ -89,7 +89,8 @@ void PartWriter::Address(const Operand& operand) {
                                   ? "p" + Text(index.param) + ", " + AffineText(index.offset, index.strides)
                                   : "(const char*)&" + fetched + ", 0";
     Line("{ i64 v = " +
-         (lanes.empty() ? "ld_" + std::string(Name(index.dtype)) + "(" + place + ")" : "(int)" + lanes + "[e]") +
+         (lanes.empty() ? "ld_" + std::string(Name(index.dtype)) + "(" + place + ")"
+                        : "(int)" + lanes + "[e]") +
          ";");
     if (indirect.wrap) Line("if (v < 0) v += " + IntText(indirect.extent) + ";");
     std::string record = indirect.fault ? " fault(faults, step, v, " + IntText(indirect.extent) + ");" : "";
