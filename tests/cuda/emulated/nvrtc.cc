@@ -56,6 +56,7 @@ std::string LibraryOf(const std::string& text, std::string* log) {
   const std::string command =
       "'" RONDO_EMULATED_COMPILER
       "' -std=c++20 -O1 -g0 -w -shared -fPIC -nostartfiles -ffp-contract=off -fno-strict-aliasing "
+      "-fsanitize=alignment -fsanitize-undefined-trap-on-error "
       "-ftrivial-auto-var-init=pattern -fno-exceptions -fno-rtti -fvisibility=hidden "
       "-I'" RONDO_EMULATED_SOURCES "'";
   const std::string simt = ReadAll(RONDO_EMULATED_SOURCES "/tests/cuda/emulated/simt.h");
