@@ -49,7 +49,7 @@ struct TmaMatmul {
   // split. Of results in 16 bits the first pieces have 64 columns and half of the rows, so that each line of
   // 128 bytes is written at once (64 bytes at a time take 1.4 times as long); the others have all rows.
   HOST_DEVICE int narrow() const { return b_count == 1 && n % 32 == 0 ? 32 : 16; }
-  HOST_DEVICE int wide_pieces() const { return lanes == 8 && b_count == 1 && !down ? n / 64 * 2 : 0; }
+  HOST_DEVICE int wide_pieces() const { return lanes == 8 && narrow() == 32 && !down ? n / 64 * 2 : 0; }
   HOST_DEVICE int pieces() const { return wide_pieces() + (n - wide_pieces() * 32) / narrow(); }
   HOST_DEVICE int columns(int piece) const { return piece < wide_pieces() ? 64 : narrow(); }
   HOST_DEVICE int rows(int piece) const { return piece < wide_pieces() ? 8 : 16; }
