@@ -174,6 +174,43 @@ TEST(GpuKernels, RowsThatBeginAnywhereAreReadAsVectors) {
   EXPECT_EQ(suite.Count("load_words<"), suite.size());
 }
 
+// y = x / greatest of the row, or the floor of it; all elements are `value`.
+void AddQuotient(Suite* suite, bool floor, float value) {
+  Case& c = suite->Add("quotient of " + std::to_string(value) + (floor ? ", rounded down" : ""));
+  PartMaker& maker = c.maker;
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.outer = maker.part.reduced = 1;
+  maker.part.scalars = 1;
+  maker.loops = {3, 64};
+  const uint16_t x = maker.Operand(DType::kBF16, Mode::kRead, {0, 1}),
+                 y = maker.Operand(DType::kBF16, Mode::kWrite, {0, 1});
+  TapeMaker most, store;
+  most.Add(TapeOp::kReduceMax, TapeType::kF32, 0, most.Load(x, DType::kBF16));
+  const uint16_t quotient =
+      store.Binary(TapeOp::kDiv, store.Load(x, DType::kBF16), store.Add(TapeOp::kScalar, TapeType::kF32, 0));
+  store.Store(y, DType::kBF16, floor ? store.Unary(TapeOp::kFloor, quotient) : quotient);
+  const Stage stages[] = {{false, maker.Keep(most)}, {false, maker.Keep(store)}};
+  maker.part.stages = c.arena.Copy(std::vector<Stage>(stages, stages + 2));
+  Random random(1);
+  c.memory.Randomise(maker, random);
+  for (int64_t i = 0; i < 3 * 64; ++i)
+    scalar::Store<float>(DType::kBF16, c.memory.params[0].data(), i, value);
+  c.canaries = false;
+}
+
+// Reciprocals of a row's number replace divisions by it, where that shows in no 16-bit result: 49 * (1 / 49)
+// is below 1, and 1 / 1e-39 is infinite.
+TEST(GpuKernels, QuotientsByNumbersOfTheirRow) {
+  Suite suite;
+  suite.each = 1;
+  for (float value : {49.0f, 1e-39f, 3e38f, 1.0f}) {
+    AddQuotient(&suite, false, value);
+    AddQuotient(&suite, true, value);
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("quick_div("), 4u);
+}
+
 // Rows that fit neither registers nor shared memory take a cluster each, and read several vectors at once.
 // Other rows fit a cluster of blocks of which two share a multiprocessor.
 TEST(GpuKernels, RowsBeyondRegistersAreReadAhead) {

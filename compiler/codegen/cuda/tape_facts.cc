@@ -259,6 +259,20 @@ bool HasQuickFunction(TapeOp op) {
   return op == TapeOp::kErf || op == TapeOp::kTanh || op == TapeOp::kSigmoid || op == TapeOp::kExp;
 }
 
+bool HasSteps(Tape tape) {
+  return std::any_of(tape.begin(), tape.end(), [](const TapeInst& inst) {
+    switch (inst.op) {
+      case TapeOp::kFloor:
+      case TapeOp::kCeil:
+      case TapeOp::kRound:
+      case TapeOp::kTrunc:
+      case TapeOp::kMod: return true;
+      case TapeOp::kCast: return inst.type == TapeType::kI64;
+      default: return ClassOf(inst.op) == OpClass::kCompare;
+    }
+  });
+}
+
 bool IsIntType(DType type) {
   switch (type) {
     case DType::kI8:

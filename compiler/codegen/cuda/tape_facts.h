@@ -50,6 +50,8 @@ bool IsIntType(DType type);
 bool NeedsFewBits(const Part& part);
 // Whether a function of device/quick_scalar.cuh then computes the operation.
 bool HasQuickFunction(TapeOp op);
+// Whether the tape rounds to integers or compares: then a quotient that is an integer must be exactly that.
+bool HasSteps(Tape tape);
 
 // A register that depends only on one quantised register, `code`, which has at most 256 integer values from
 // `low` on: a table is cheaper than computing it at each point.

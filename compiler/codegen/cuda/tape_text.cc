@@ -31,7 +31,7 @@ std::string LaneType(const Operand& operand) {
 }  // namespace
 
 bool PartWriter::IsQuick(Tape tape, const TapeInst& inst) const {
-  const bool by_scalar = inst.op == TapeOp::kDiv && tape[inst.b].op == TapeOp::kScalar;
+  const bool by_scalar = inst.op == TapeOp::kDiv && tape[inst.b].op == TapeOp::kScalar && !HasSteps(tape);
   return scope.quick && inst.type == TapeType::kF32 && (by_scalar || HasQuickFunction(inst.op));
 }
 

@@ -18,8 +18,11 @@ DEV float quick_reciprocal(float x) {
 }
 
 DEV float quick_exp(float x) { return quick_exp2(1.44269504f * x); }
-// The compiler takes the reciprocal of one y for many x once. y is not subnormal.
-DEV float quick_div(float x, float y) { return x * (1.0f / y); }
+// The compiler takes the reciprocal of one y for many x once. Powers of two keep those of tiny y finite.
+DEV float quick_div(float x, float y) {
+  const float up = fabsf(y) < 0x1p-64f ? 0x1p64f : 1.0f;
+  return x * up * (1.0f / (y * up));
+}
 DEV float quick_sigmoid(float x) { return quick_reciprocal(1.0f + quick_exp(-x)); }
 
 // Near 0 a series, since 1 - (1 - x) keeps only x's leading bits.
