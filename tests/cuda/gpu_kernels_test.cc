@@ -371,6 +371,13 @@ void AddMap(Suite* suite, std::vector<int64_t> loops, DType in, DType out, int64
   c.tolerance = {1e-5, 1e-5};
 }
 
+// Lets an index place the operand's elements.
+void PlaceBy(Case* c, uint16_t operand, const Indirect& by) {
+  const Span<Indirect> indirects = c->arena.New<Indirect>(1);
+  indirects[0] = by;
+  c->maker.operands[operand].indirects = indirects;
+}
+
 // y[i, index[i], :] = x[i, :], like the write of a cache.
 void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType type, bool outside,
                 uint32_t seed, bool adds = false) {
@@ -388,11 +395,7 @@ void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType t
   strides[1] = 1;
   maker.operands[y].strides = strides;
   maker.sizes[y] = rows * places * row;
-  Span<Indirect> indirects = c.arena.New<Indirect>(1);
-  indirects[0].operand = index;
-  indirects[0].stride = row;
-  indirects[0].extent = places;
-  maker.operands[y].indirects = indirects;
+  PlaceBy(&c, y, {index, false, true, row, places});
   TapeMaker body;
   const uint16_t value = body.Load(x, type);
   body.Store(y, type, adds ? body.Add(TapeOp::kAdd, NaturalType(type), 0, body.Load(y, type), value) : value);
@@ -425,12 +428,7 @@ void AddOrderedScatter(Suite* suite, bool nested, int64_t places, int64_t row, D
   strides[2] = 1;
   maker.operands[y].strides = strides;
   maker.sizes[y] = (nested ? 6 : 3) * places * row;
-  Span<Indirect> indirects = c.arena.New<Indirect>(1);
-  indirects[0].operand = index;
-  indirects[0].wrap = true;
-  indirects[0].stride = nested ? row : 3 * row;
-  indirects[0].extent = places;
-  maker.operands[y].indirects = indirects;
+  PlaceBy(&c, y, {index, true, true, nested ? row : 3 * row, places});
   TapeMaker body;
   body.Store(y, type, body.Load(x, type));
   maker.part.body = maker.Keep(body);
@@ -457,9 +455,7 @@ void AddLookUp(Suite* suite, int64_t rows, int64_t row, int64_t places, DType of
   strides[0] = places;
   maker.operands[x].strides = strides;
   maker.sizes[x] = rows * places;
-  Span<Indirect> indirects = c.arena.New<Indirect>(1);
-  indirects[0] = {index, true, false, 1, places};
-  maker.operands[x].indirects = indirects;
+  PlaceBy(&c, x, {index, true, false, 1, places});
   TapeMaker body;
   body.Store(y, type, body.Load(x, type));
   maker.part.body = maker.Keep(body);
@@ -507,9 +503,7 @@ void AddUpdates(Suite* suite, const Updates& shape, DType type, uint32_t seed) {
   strides[1] = 1;
   maker.operands[y].strides = strides;
   maker.sizes[y] = shape.places * shape.row;
-  Span<Indirect> indirects = c.arena.New<Indirect>(1);
-  indirects[0] = {index, !shape.outside, shape.outside, shape.row, shape.places};
-  maker.operands[y].indirects = indirects;
+  PlaceBy(&c, y, {index, !shape.outside, shape.outside, shape.row, shape.places});
   TapeMaker body;
   const uint16_t was = body.Load(y, type), value = body.Load(x, type);
   body.Store(y, type, body.Add(shape.op, NaturalType(type), 0, was, value));

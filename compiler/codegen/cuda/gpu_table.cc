@@ -13,14 +13,10 @@ double EpilogueInstructions(const GpuTable& gpu, const Part& part) {
   const double function = NeedsFewBits(part) ? gpu.quick_function : gpu.epilogue_function;
   double instructions = gpu.epilogue_place;
   for (const TapeInst& inst : part.epilogue) {
-    switch (inst.op) {
-      case TapeOp::kErf:
-      case TapeOp::kTanh:
-      case TapeOp::kExp:
-      case TapeOp::kSigmoid: instructions += function; break;
-      case TapeOp::kConst:
-      case TapeOp::kCast: break;
-      default: instructions += 1;
+    if (HasQuickFunction(inst.op)) {
+      instructions += function;
+    } else if (inst.op != TapeOp::kConst && inst.op != TapeOp::kCast) {
+      instructions += 1;
     }
   }
   return instructions;

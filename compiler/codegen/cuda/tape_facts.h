@@ -48,7 +48,8 @@ bool IsIntType(DType type);
 
 // Whether the part stores only floats of 16 bits or fewer, so that functions need no more accuracy.
 bool NeedsFewBits(const Part& part);
-// Whether a function of device/quick_scalar.cuh then computes the operation.
+// Whether a function of device/quick_scalar.cuh then computes the operation: it has no instruction of its
+// own.
 bool HasQuickFunction(TapeOp op);
 // Whether the tape rounds to integers or compares: then a quotient that is an integer must be exactly that.
 bool HasSteps(Tape tape);
