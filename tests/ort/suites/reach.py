@@ -39,6 +39,8 @@ def compare(arguments, name):
         (draws, _, agree), problem = data_sizes.compare(arguments, SIZES[name])
         return [f"{draws} inputs", agree], problem
     binary, test = GTESTS[name]
+    if not (arguments.binaries / binary).is_file():
+        return ["", "no"], f"{binary} is not there: build it first"
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         done = subprocess.run([arguments.binaries / binary, f"--gtest_filter={test}", "--gtest_also_run_disabled_tests", f"--gtest_output=json:{out.name}"],
                               capture_output=True, text=True, check=False)
@@ -46,4 +48,4 @@ def compare(arguments, name):
     runs = [test for suite in said.get("testsuites", []) for test in suite["testsuite"]]
     if done.returncode == 0 and len(runs) == 1:
         return [f"{runs[0]['runs']} shapes" if "runs" in runs[0] else f"{runs[0]['choose_ns']} ns" if "choose_ns" in runs[0] else "1", "yes"], None
-    return ["", "no"], "\n".join(line for line in done.stdout.splitlines() if "[" not in line)[-600:] or "the test is not there: build it first"
+    return ["", "no"], "\n".join(line for line in done.stdout.splitlines() if "[" not in line)[-600:] or f"{binary} has no {test}"
