@@ -3,8 +3,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
+#include "tests/cuda/emulated/caught_faults.h"
 #include "tests/cuda/emulated/mbarrier.h"
 
 namespace rondo::emulated {
@@ -45,6 +47,7 @@ std::string SimtMachine::Run(const simt::Library& library, const simt::KernelEnt
   failure_.clear();
   statements_.clear();
   *library.machine = this;
+  const CaughtFaults faults(&SimtMachine::OnFault, this);
   const uint32_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
   if (blocks % launch.cluster != 0) return "the grid is no whole number of clusters";
   for (uint32_t first = 0; first < blocks && failure_.empty(); first += launch.cluster) {
@@ -214,6 +217,16 @@ void SimtMachine::Fail(const std::string& why) {
     failure_ += ", block " + std::to_string(current_->view.block.x) + ", thread " +
                 std::to_string(current_->view.thread.x);
   failure_ += ": " + why;
+}
+
+// A thread of a kernel that faults fails the launch and never continues.
+void SimtMachine::OnFault(void* machine, int signal, const void* address) {
+  auto* self = static_cast<SimtMachine*>(machine);
+  if (self->current_ == nullptr) return;
+  char text[80] = "a vector is at an address that is not a multiple of its size";
+  if (signal != SIGILL) std::snprintf(text, sizeof(text), "there is no memory at address %p", address);
+  self->Fail(text);
+  self->current_->fiber->Suspend();
 }
 
 void SimtMachine::WaitFor(const Wait& wait) {

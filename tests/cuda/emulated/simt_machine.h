@@ -3,8 +3,8 @@
 //
 // Order chooses among the orders that CUDA allows: which warps run first, and when asynchronous copies and
 // matrix instructions happen. A correct kernel gives the same results in each. A visible fault (threads that
-// wait for ever, lanes that meet at different instructions, access beyond the launch's shared memory) ends
-// the launch with a sentence.
+// wait for ever, lanes that meet at different instructions, access beyond the launch's shared memory, to
+// addresses without memory or to misaligned vectors) ends the launch with a sentence.
 #pragma once
 
 #include <cstdint>
@@ -73,6 +73,7 @@ class SimtMachine final : public simt::Machine {
 
  private:
   static void RunThread(void* thread);
+  static void OnFault(void* machine, int signal, const void* address);
   void Prepare(const LaunchShape& launch, uint32_t first_block);
   void Schedule();
   bool RunBlock(Block* block);

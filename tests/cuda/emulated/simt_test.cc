@@ -179,6 +179,13 @@ TEST(Simt, SharedMemoryBeyondTheLaunchIsSaid) {
   EXPECT_EQ(kernel.Run(Order::kEarly, 1, 32, 32, &to), "");
 }
 
+TEST(Simt, FaultsOfMemoryAreSaid) {
+  ExpectSaid(Kernel("if (threadIdx.x == 5) to[0] = *(const int*)4096;\n"), 1, 32, 0,
+             "block 0, thread 5: there is no memory at address 0x1000");
+  ExpectSaid(Kernel("if (threadIdx.x == 7) *(int4*)(to + 1) = make_int4(1, 2, 3, 4);\n"), 1, 32, 0,
+             "thread 7: a vector is at an address that is not a multiple of its size");
+}
+
 TEST(Simt, AnInstructionThatIsNotKnownIsNamed) {
   ExpectSaid(Kernel("asm volatile(\"tcgen05.alloc.sync %0;\" :: \"r\"(1));\n"), 1, 32, 0,
              "does not know the instruction tcgen05.alloc.sync");
