@@ -18,6 +18,10 @@ constexpr size_t kMostConditions = 8;  // of one node
 
 double Elements(const Node& node) { return static_cast<double>(node.shape.elements()); }
 
+bool IsSelect(const Node& node) {
+  return node.op == Op::kPointwise && node.As<ir::PointwiseAttrs>().op == TapeOp::kSelect;
+}
+
 bool IsFunction(const Node& node) {
   return AccuracyOf(node.As<ir::PointwiseAttrs>().op) == Accuracy::kFunction;
 }
@@ -66,6 +70,7 @@ class Finder {
     found_.resize(static_cast<size_t>(g_.size()));
     seen_.assign(found_.size(), false);
     forced_.assign(found_.size(), false);
+    always_both_.assign(found_.size(), false);
     after_.resize(found_.size());
     ForceAll();
     for (size_t i = order_.size(); i-- > 0;) Visit(g_.node(order_[i]));
@@ -76,8 +81,7 @@ class Finder {
  private:
   bool IsConditional(const Node& node) const {
     Conditions conditions;
-    if (node.op == Op::kPointwise && node.As<ir::PointwiseAttrs>().op == TapeOp::kSelect)
-      Conjuncts(node.inputs[0], true, &conditions);
+    if (IsSelect(node)) Conjuncts(node.inputs[0], true, &conditions);
     return !conditions.empty();
   }
   bool HasCondition() const {
@@ -158,8 +162,7 @@ class Finder {
     if (ir::IsAssertion(node)) {
       where.emplace();
       const Node& base = g_.node(g_.BaseOf(node.inputs[0]));
-      const bool chosen = base.op == Op::kPointwise && base.As<ir::PointwiseAttrs>().op == TapeOp::kSelect;
-      if (chosen && IsZero(base.inputs[2])) Conjuncts(base.inputs[0], true, &*where);
+      if (IsSelect(base) && IsZero(base.inputs[2])) Conjuncts(base.inputs[0], true, &*where);
       return where;
     }
     if (node.op != Op::kIndexedRead && node.op != Op::kIndexedWrite) return where;
@@ -170,13 +173,42 @@ class Finder {
       if (!attrs.dims[k].fault || b_.AlwaysInside(index, attrs.dims[k])) continue;
       Conditions chosen;
       const Node& base = g_.node(g_.BaseOf(index));
-      if (base.op == Op::kPointwise && base.As<ir::PointwiseAttrs>().op == TapeOp::kSelect) {
+      if (IsSelect(base)) {
         if (b_.AlwaysInside(base.inputs[2], attrs.dims[k])) Conjuncts(base.inputs[0], true, &chosen);
         if (b_.AlwaysInside(base.inputs[1], attrs.dims[k])) Conjuncts(base.inputs[0], false, &chosen);
       }
       where = where ? Common(*where, chosen) : chosen;
     }
     return where;
+  }
+
+  // Rows of attention that keep no key see all of them, with queries of 0 (passes/recognise_causal.cc). Runs
+  // have no such rows, except by mistake, and a kernel that tests a condition first asks for its weights
+  // late: the queries are always computed.
+  void FindEmptyRows(const Node& attention) {
+    const ir::AttentionInputs in = ir::AttentionInputsOf(attention);
+    if (in.limit == ir::kNoNode) return;
+    const Node &q = g_.node(g_.BaseOf(in.q)), &limit = g_.node(g_.BaseOf(in.limit));
+    if (IsSelect(q) && IsSelect(limit) && IsZero(q.inputs[2]) && IsSame(q.inputs[0], limit.inputs[0]))
+      always_both_[static_cast<size_t>(q.id)] = true;
+  }
+
+  // Whether both show the same number or bool, computed from the same by the same scalar operations: a pass
+  // may have given each reader its own.
+  bool IsSame(NodeId x, NodeId y, int depth = 0) const {
+    constexpr int kMostSteps = 8;
+    const Node &a = g_.node(g_.BaseOf(x)), &b = g_.node(g_.BaseOf(y));
+    if (a.shape.elements() != 1 || b.shape.elements() != 1) return false;
+    if (a.id == b.id) return true;
+    if (depth > kMostSteps || a.op != Op::kPointwise || b.op != Op::kPointwise || a.dtype != b.dtype ||
+        a.inputs.size() != b.inputs.size())
+      return false;
+    const ir::PointwiseAttrs &one = a.As<ir::PointwiseAttrs>(), &other = b.As<ir::PointwiseAttrs>();
+    if (one.op != other.op || one.immediate != other.immediate) return false;
+    for (size_t k = 0; k < a.inputs.size(); ++k) {
+      if (!IsSame(a.inputs[k], b.inputs[k], depth + 1)) return false;
+    }
+    return true;
   }
 
   void Use(NodeId of, const Conditions& where) {
@@ -201,10 +233,10 @@ class Finder {
     for (NodeId before : node.weak_after) after_[static_cast<size_t>(g_.BaseOf(before))].push_back(node.id);
     for (NodeId before : node.strong_after) Use(before, where);
     if (node.op == Op::kView) return;  // the readers of a view look through it
+    if (node.op == Op::kAttention) FindEmptyRows(node);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       Conditions used = where;
-      if (k > 0 && node.op == Op::kPointwise && node.As<ir::PointwiseAttrs>().op == TapeOp::kSelect)
-        Conjuncts(node.inputs[0], k == 1, &used);
+      if (k > 0 && IsSelect(node) && !always_both_[id]) Conjuncts(node.inputs[0], k == 1, &used);
       if (node.op == Op::kLoop) used.resize(std::min(used.size(), PlaceAmongConditions(node, k)));
       Use(node.inputs[k], used);
     }
@@ -257,6 +289,7 @@ class Finder {
   const double least_;
   std::vector<Needed> found_;
   std::vector<bool> seen_, forced_;         // by node: a use was seen; it is always needed
+  std::vector<bool> always_both_;           // by node: a Select whose arms are needed whatever it takes
   std::vector<std::vector<NodeId>> after_;  // by node: those that weak edges put after it
 };
 

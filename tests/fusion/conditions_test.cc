@@ -196,6 +196,33 @@ TEST(Conditions, ProductsOfTwoBranchesAreEachComputedWhereItsIsTaken) {
   }
 }
 
+// Rows without a key see all of `keys` keys, with queries of 0; unless `only_queries`, which changes queries
+// alone.
+Graph AttentionOfRowsThatMayBeEmpty(bool only_queries) {
+  constexpr int64_t keys = 4;
+  Graph graph;
+  Builder b(&graph);
+  const NodeId x = b.Input("x", DType::kF32, {1, 1, 1, 8}), w = b.Input("w", DType::kF32, {1, 1, 8, 8}),
+               k = b.Input("k", DType::kF32, {1, 1, keys, 8}), v = b.Input("v", DType::kF32, {1, 1, keys, 8}),
+               limit = b.Input("limit", DType::kI64, Shape{});
+  const NodeId zero = b.Scalar(DType::kI64, 0), keeps = b.Binary(TapeOp::kLess, zero, limit),
+               again = b.Binary(TapeOp::kLess, zero, limit);
+  const NodeId q = b.Select(b.Expand(again, {1, 1, 1, 8}), b.MatMul(x, w), b.Scalar(DType::kF32, 0));
+  const NodeId all = b.Scalar(DType::kI64, keys), seen = only_queries ? all : b.Select(keeps, limit, all);
+  ir::AttentionAttrs attrs;
+  graph.outputs.push_back({"y", b.Attention(q, k, v, ir::kNoNode, b.Expand(seen, {1, 1, 1}), attrs)});
+  return graph;
+}
+
+TEST(Conditions, QueriesAreNotSkippedForRowsWithoutKeys) {
+  for (uint32_t seed = 1; seed < 5; ++seed) {
+    EXPECT_EQ(ConditionalParts(ExpectFusionKeepsMeaning(AttentionOfRowsThatMayBeEmpty(false), seed, Eager())),
+              0u);
+    EXPECT_EQ(ConditionalParts(ExpectFusionKeepsMeaning(AttentionOfRowsThatMayBeEmpty(true), seed, Eager())),
+              1u);
+  }
+}
+
 TEST(Conditions, LittleWorkIsNotWorthACondition) {
   EXPECT_EQ(ConditionalParts(*Fuse(TwoProducts(8, false), {}, nullptr)), 0u);
   EXPECT_EQ(ConditionalParts(*Fuse(TwoProducts(64, false), {}, nullptr)), 2u);
