@@ -228,14 +228,14 @@ std::optional<View> PlaceBehind(const View& view, const Shape& base, const View&
 }
 
 int64_t Resolve(const View& view, std::span<const int64_t> index) {
-  std::vector<int64_t> at(index.begin(), index.end());
+  int64_t at[kMaxRank] = {};
+  std::copy_n(index.begin(), view.shape().rank, at);
   for (size_t s = view.steps.size(); s-- > 0;) {
     const ViewStep& step = view.steps[s];
     int64_t element = step.offset;
     for (int d = 0; d < step.shape.rank; ++d) element += step.strides[d] * at[d];
     if (s == 0) return element;
     const Shape& below = view.steps[s - 1].shape;
-    at.assign(below.rank, 0);
     for (int d = below.rank - 1; d >= 0; --d) {
       at[d] = element % below[d];
       element /= below[d];
@@ -317,6 +317,7 @@ bool RefineLoops(const View& view, LoopNest* nest) {
 
 std::vector<int64_t> ResolveAll(const View& view) {
   std::vector<int64_t> elements, index(view.shape().rank, 0);
+  elements.reserve(static_cast<size_t>(view.shape().elements()));
   for (int64_t i = view.shape().elements(); i > 0; --i) {
     elements.push_back(Resolve(view, index));
     for (int d = view.shape().rank - 1; d >= 0; --d) {
