@@ -8,6 +8,7 @@
 #include "drivers/host/module.h"
 #include "tests/host/driver_case.h"
 #include "tests/host/kernel_plan.h"
+#include "tests/host/sums_of_bytes.h"
 
 namespace rondo::test {
 

@@ -4,6 +4,7 @@
 #include "drivers/host/convolution/convolution_program.h"
 #include "drivers/host/convolution/taps.h"
 #include "drivers/host/exec/exec.h"
+#include "drivers/host/matmul/block_end.h"
 #include "drivers/host/matmul/product.h"
 #include "drivers/host/matmul/straight_epilogue.h"
 
@@ -38,6 +39,8 @@ struct Points {
   int64_t taps;
   float* acc;
   int64_t acc_row;
+  const Ending* ending;  // null: sums go to acc
+  int64_t row;           // of the tile
 };
 
 // Lanes [at, at + kVectors * kWidth) of kPoints points; with kWhole false one vector of `lanes` lanes.
@@ -74,6 +77,7 @@ inline __attribute__((always_inline)) void TakeTaps(const Points& p, int at, int
       }
     }
   }
+  if (kWhole && p.ending != nullptr) return StoreEnded(*p.ending, p.row, at, sum);
 #pragma GCC unroll 8
   for (int i = 0; i < kPoints; ++i) {
 #pragma GCC unroll 4
@@ -97,7 +101,9 @@ void TakeLanes(const Points& p, int n) {
     TakeTaps<kCombine, kPoints, kVectors, true>(p, at, kWidth);
   }
   for (; at + kWidth <= n; at += kWidth) TakeTaps<kCombine, kPoints, 1, true>(p, at, kWidth);
-  if (at < n) TakeTaps<kCombine, kPoints, 1, false>(p, at, n - at);
+  if (at == n) return;
+  TakeTaps<kCombine, kPoints, 1, false>(p, at, n - at);
+  if (p.ending != nullptr) EndRows(*p.ending, p.row, kPoints, at, n - at, p.acc + at, p.acc_row);
 }
 
 using TakeFn = void (*)(const Points& p, int n);
@@ -133,6 +139,8 @@ class Walk {
 
   // Computes points [row, row + rows); pos is at a tile of n with k at 0.
   void Run(int64_t* pos, int64_t row, int64_t rows, int n) {
+    const Ending ending(part_.end, w_, pos, row);
+    points_.ending = part_.end.result != nullptr ? &ending : nullptr;
     Decode(nest_, nest_.first[1], nest_.first[2], row, pos);
     float* acc = reinterpret_cast<float*>(w_.scratch + part_.acc_at);
     for (int64_t r = 0; r < rows && !Stopped(w_);) {
@@ -142,6 +150,7 @@ class Walk {
             reinterpret_cast<const float*>(Pointer(*part_.weight, w_, BaseOf(*part_.weight, pos)));
       }
       points_.acc = acc + r * part_.acc_row;
+      points_.row = r;
       const int64_t left = Least(rows - r, nest_.extent[inner_] - pos[inner_]);
       const bool several = left >= kPointsAtOnce && guards_.All(pos, kPointsAtOnce);
       if (several || guards_.All(pos, 1)) {
@@ -213,8 +222,9 @@ void RunChannels(const PartProgram& base, Worker& w, int64_t first, int64_t last
     Decode(nest, 0, nest.first[1], block / blocks, pos);
     const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
     const int64_t some = Least(part.block_rows, rows - row);
+    for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
     walk.Run(pos, row, some, n);
-    epilogue.Run(pos, row, some, n);
+    if (part.end.result == nullptr) epilogue.Run(pos, row, some, n);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "drivers/host/convolution/convolution_program.h"
 #include "drivers/host/convolution/taps.h"
 #include "drivers/host/exec/exec.h"
+#include "drivers/host/matmul/block_end.h"
 #include "drivers/host/matmul/product.h"
 #include "drivers/host/matmul/straight_epilogue.h"
 
@@ -20,6 +21,8 @@ struct Block {
   int64_t run, step;  // input channels of a tap, and floats from one to the next
   float* acc;
   int64_t acc_row;
+  const Ending* ending;  // null: sums go to acc
+  int64_t row, column;   // of the tile
 };
 
 template <int kPoints, int kVectors>
@@ -49,6 +52,7 @@ void TakeBlock(const Block& b) {
       weight += kVectors * kWidth;
     }
   }
+  if (b.ending != nullptr) return StoreEnded(*b.ending, b.row, b.column, sum);
 #pragma GCC unroll 16
   for (int p = 0; p < kPoints; ++p) {
 #pragma GCC unroll 4
@@ -131,7 +135,8 @@ class Direct {
   }
 
   // Computes the sums of these points over the n output channels of the group at pos.
-  void Run(const int64_t* pos, int64_t rows, int n) {
+  void Run(const int64_t* pos, int64_t rows, int n, const Ending& ending) {
+    const bool ends = part_.end.result != nullptr;
     Block block;
     block.shift = BaseOf(input_, pos) - first_;
     block.taps = part_.taps.count;
@@ -142,16 +147,22 @@ class Direct {
     const int64_t blocks = (rows + kPointsAtOnce - 1) / kPointsAtOnce;
     for (int j = 0; j < n && !Stopped(w_); j += kBlockColumns) {
       const int vectors = n - j <= kWidth ? 1 : 2;
-      Pack(weight + j, Least(n - j, kBlockColumns), vectors * kWidth);
+      const int some = Least(n - j, kBlockColumns);
+      Pack(weight + j, some, vectors * kWidth);
       block.weight = packed_;
+      block.column = j;
+      block.ending = ends && some % kWidth == 0 ? &ending : nullptr;
+      float* const acc = reinterpret_cast<float*>(w_.scratch + part_.acc_at) + j;
       int64_t row = 0;
       for (int64_t i = 0; i < blocks; ++i) {
         const int64_t count = (rows - row + (blocks - i) - 1) / (blocks - i);
         block.at = at_ + row * part_.taps.count;
-        block.acc = reinterpret_cast<float*>(w_.scratch + part_.acc_at) + row * part_.acc_row + j;
+        block.acc = acc + row * part_.acc_row;
+        block.row = row;
         kTake[vectors - 1][count](block);
         row += count;
       }
+      if (ends && block.ending == nullptr) EndRows(ending, 0, rows, j, some, acc, part_.acc_row);
     }
   }
 
@@ -215,8 +226,8 @@ void RunDirect(const PartProgram& base, Worker& w, int64_t first, int64_t last) 
     Decode(nest, 0, nest.first[1], task % groups, pos);
     for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
     const int n = DecodeTile(nest, part.tiling, 0, pos);
-    direct.Run(pos, some, n);
-    epilogue.Run(pos, row, some, n);
+    direct.Run(pos, some, n, Ending(part.end, w, pos, row));
+    if (part.end.result == nullptr) epilogue.Run(pos, row, some, n);
   }
 }
 

@@ -2,6 +2,7 @@
 // kLanes of n at a time, in register blocks of kBlockRows by kBlockColumns. After K. Goto and R. van de
 // Geijn, "Anatomy of high-performance matrix multiplication" (2008).
 #include "drivers/host/exec/exec.h"
+#include "drivers/host/matmul/block_end.h"
 #include "drivers/host/matmul/blocks.h"
 #include "drivers/host/matmul/gemm_program.h"
 #include "drivers/host/matmul/product.h"
@@ -10,15 +11,27 @@
 namespace rondo::host::RONDO_ISA {
 namespace {
 
+// Where the sums of register blocks go: to `acc`, or with `ending` through the epilogue to its result.
+struct Sums {
+  float* acc;
+  int64_t acc_row;
+  bool add;  // to those in acc
+  const Ending* ending;
+};
+
+// The sums of a block at `row` and `column` of the tile.
 template <int kRows, int kVectors>
-void MultiplyBlock(const float* a, const float* b, int depth, float* acc, int64_t acc_row, bool add) {
+void MultiplyBlock(const float* a, const float* b, int depth, const Sums& sums, bool ends, int64_t row,
+                   int64_t column) {
+  const int64_t acc_row = sums.acc_row;
+  float* const acc = sums.acc + row * acc_row + column;
   Vector sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int m = 0; m < kRows; ++m) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       sum[m][v] = Vector{};
-      if (add) sum[m][v] = *reinterpret_cast<const Vector*>(acc + m * acc_row + v * kWidth);
+      if (sums.add) sum[m][v] = *reinterpret_cast<const Vector*>(acc + m * acc_row + v * kWidth);
     }
   }
   for (int k = 0; k < depth; ++k) {
@@ -33,6 +46,7 @@ void MultiplyBlock(const float* a, const float* b, int depth, float* acc, int64_
     }
     b += kBlockColumns;
   }
+  if (ends) return StoreEnded(*sums.ending, row, column, sum);
 #pragma GCC unroll 16
   for (int m = 0; m < kRows; ++m) {
 #pragma GCC unroll 4
@@ -42,7 +56,8 @@ void MultiplyBlock(const float* a, const float* b, int depth, float* acc, int64_
   }
 }
 
-using BlockFn = void (*)(const float* a, const float* b, int depth, float* acc, int64_t acc_row, bool add);
+using BlockFn = void (*)(const float* a, const float* b, int depth, const Sums& sums, bool ends, int64_t row,
+                         int64_t column);
 
 template <int kRows, int kVectors>
 constexpr BlockFn BlockOf() {
@@ -159,20 +174,25 @@ class NextLines {
 // Columns whose panels are packed, then multiplied while they are in the L2 cache with the rows.
 constexpr int kColumnsAtOnce = 64;
 
-void Multiply(const float* a, int rows, const float* b, int depth, int columns, float* acc, int64_t acc_row,
-              bool add, NextLines* next) {
+// Columns [at, at + columns) of the tile.
+void Multiply(const float* a, int rows, const float* b, int depth, int at, int columns, const Sums& sums,
+              NextLines* next) {
   const int blocks = (rows + kBlockRows - 1) / kBlockRows;
   const int calls = blocks * ((columns + kBlockColumns - 1) / kBlockColumns);
   const int lines = (next->left() + calls - 1) / calls;
   for (int j = 0; j < columns; j += kBlockColumns) {
-    const BlockFn* block = kBlocks[columns - j <= kWidth ? 0 : 1];
+    const int some = Least(columns - j, kBlockColumns);
+    const BlockFn* block = kBlocks[some <= kWidth ? 0 : 1];
+    const bool ends = sums.ending != nullptr && some % kWidth == 0;
     int row = 0;
     for (int i = 0; i < blocks; ++i) {
       const int count = (rows - row + (blocks - i) - 1) / (blocks - i);
       next->Fetch(lines);
-      block[count](a + row * kLhsRow, b, depth, acc + row * acc_row + j, acc_row, add);
+      block[count](a + row * kLhsRow, b, depth, sums, ends, row, at + j);
       row += count;
     }
+    if (sums.ending != nullptr && !ends)
+      EndRows(*sums.ending, 0, rows, at + j, some, sums.acc + at + j, sums.acc_row);
     b += static_cast<int64_t>(depth) * kBlockColumns;
   }
 }
@@ -182,7 +202,7 @@ void Multiply(const float* a, int rows, const float* b, int depth, int columns, 
 void MultiplyPanels(const float* a, int rows, const float* b, int depth, int columns, float* acc,
                     int64_t acc_row, bool add) {
   NextLines none;
-  Multiply(a, rows, b, depth, columns, acc, acc_row, add, &none);
+  Multiply(a, rows, b, depth, 0, columns, {acc, acc_row, add, nullptr}, &none);
 }
 
 void RunGemm(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
@@ -213,6 +233,8 @@ void RunGemm(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
     const int64_t tile = task % tiles, outer = block / row_blocks;
     const int n = DecodeTile(nest, part.tiling, tile, pos);
     const bool keeps = part.kept_tiles > 0, is_kept = keeps && kept[tile] == outer;
+    const Ending ending(part.end, w, pos, row);
+    const bool ends = part.end.result != nullptr;
     float* to = panels + (keeps ? tile * part.num_rhs * k_tiles * part.panels : 0);
     for (int j = 0; j < part.num_rhs; ++j) {
       float* acc = reinterpret_cast<float*>(w.scratch + part.acc_at + j * part.acc_stride);
@@ -236,7 +258,8 @@ void RunGemm(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
               next = NextLines(rhs, w, after, next_depth, 0, Least(width, n));
             }
           }
-          Multiply(a, static_cast<int>(rows), b, depth, columns, acc + at, part.acc_row, t > 0, &next);
+          const Sums sums = {acc, part.acc_row, t > 0, ends && t + 1 == k_tiles ? &ending : nullptr};
+          Multiply(a, static_cast<int>(rows), b, depth, at, columns, sums, &next);
         }
         if (keeps) to += part.panels;
         std::memcpy(pos, after, sizeof(pos));
@@ -244,7 +267,7 @@ void RunGemm(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
       for (int d = nest.first[3]; d < nest.first[4]; ++d) pos[d] = 0;
     }
     if (keeps) kept[tile] = outer;
-    epilogue.Run(pos, row, rows, n);
+    if (!ends) epilogue.Run(pos, row, rows, n);
   }
 }
 

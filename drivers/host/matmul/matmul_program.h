@@ -19,10 +19,23 @@ struct RhsProgram {
   int64_t k_step = 0;            // elements per step of the (single) k loop
 };
 
+// An epilogue that register blocks apply to their sums before they store them: up to kMostAdded operands are
+// added, then the result is clamped. All are contiguous floats along n, in evenly spaced rows along m.
+inline constexpr int kMostAdded = 2;
+struct BlockEnd {
+  const Access* result = nullptr;  // null: the epilogue is something else
+  int64_t row = 0;                 // elements between rows of the result
+  int added = 0;
+  const Access* add[kMostAdded] = {};
+  int64_t add_row[kMostAdded] = {};
+  float low = -__builtin_inff(), high = __builtin_inff();
+};
+
 // The common fields of all variants.
 struct MatmulPart : PartProgram {
   Tiling tiling;  // of group n
   Program epilogue;
+  BlockEnd end;  // the same epilogue, where it is simple
   // How many rows along the innermost loop of group m one epilogue covers, each with all of n. 1: one tile at
   // a time.
   int64_t epilogue_rows = 1;

@@ -1,5 +1,7 @@
 #include "drivers/host/matmul/operands.h"
 
+#include <cmath>
+
 #include "drivers/host/tape/tape_builder.h"
 
 namespace rondo::host {
@@ -82,6 +84,61 @@ int64_t RowsOfLines(const PartContext& c, double work, int64_t most) {
   return line * RowsOfBlock({rows / line, most / line, 1, 0, others}, shares);
 }
 
+namespace {
+
+// Sets `end` if the epilogue is one: a chain of additions, then maxima, then minima, from the accumulator to
+// the only store.
+Status FindBlockEnd(PartContext& c, BlockEnd* end) {
+  if (c.part.acc_type != TapeType::kF32 || c.part.combine == Combine::kMean) return Status::Ok();
+  const Tape tape = c.part.epilogue;
+  BlockEnd found;
+  const auto find = [&](uint16_t operand, int64_t* row, const Access** out) -> Status {
+    const Access* access = nullptr;
+    RONDO_RETURN_IF_ERROR(c.BuildAccess(operand, c.tiling, &access));
+    if (access->dtype == DType::kF32 && access->lane.kind == LaneKind::kUnit &&
+        Linear(*access, c.nest, kM, row)) {
+      *out = access;
+    }
+    return Status::Ok();
+  };
+  size_t chain = tape.size();  // the instruction with the result so far
+  for (size_t k = 0; k < tape.size(); ++k) {
+    const TapeInst& inst = tape[k];
+    if (found.result != nullptr) return Status::Ok();
+    if (inst.op == TapeOp::kLoad || inst.op == TapeOp::kConst) continue;
+    if (inst.op == TapeOp::kAcc) {
+      if (inst.arg != 0 || chain != tape.size()) return Status::Ok();
+    } else if (inst.op == TapeOp::kStore) {
+      if (inst.a != chain) return Status::Ok();
+      RONDO_RETURN_IF_ERROR(find(inst.arg, &found.row, &found.result));
+      if (found.result == nullptr) return Status::Ok();
+    } else {
+      if (Inputs(inst.op) != 2 || inst.type != TapeType::kF32 || (inst.a == chain) == (inst.b == chain))
+        return Status::Ok();
+      const TapeInst& other = tape[inst.a == chain ? inst.b : inst.a];
+      const float limit = other.op == TapeOp::kConst ? static_cast<float>(other.imm.f) : 0;
+      if (inst.op == TapeOp::kAdd && other.op == TapeOp::kLoad && found.added < kMostAdded &&
+          found.low == -HUGE_VALF && found.high == HUGE_VALF) {
+        const Access*& access = found.add[found.added];
+        RONDO_RETURN_IF_ERROR(find(other.arg, &found.add_row[found.added++], &access));
+        if (access == nullptr) return Status::Ok();
+      } else if (inst.op == TapeOp::kMax && other.op == TapeOp::kConst && found.high == HUGE_VALF) {
+        found.low = limit > found.low ? limit : found.low;
+      } else if (inst.op == TapeOp::kMin && other.op == TapeOp::kConst) {
+        found.high = limit < found.high ? limit : found.high;
+      } else {
+        return Status::Ok();
+      }
+      if (limit != limit) return Status::Ok();
+    }
+    chain = k;
+  }
+  *end = found;
+  return Status::Ok();
+}
+
+}  // namespace
+
 Status BuildEpilogue(PartContext& c, MatmulPart* p) {
   const Nest& nest = c.nest;
   Tiling tiling = c.tiling;
@@ -98,7 +155,8 @@ Status BuildEpilogue(PartContext& c, MatmulPart* p) {
   }
   TapeUse use;
   use.loads_once = p->epilogue_rows > 1 && c.part.acc_type == TapeType::kF32;
-  return BuildTape(c, c.part.epilogue, tiling, use, &p->epilogue);
+  RONDO_RETURN_IF_ERROR(BuildTape(c, c.part.epilogue, tiling, use, &p->epilogue));
+  return NumRhs(c) <= 1 ? FindBlockEnd(c, &p->end) : Status::Ok();
 }
 
 Status BuildLeft(PartContext& c, LeftSide* left) {
