@@ -109,7 +109,7 @@ std::vector<std::string> Names(const std::vector<DeviceHeader>& headers) {
 // computed values are the same on both sides.
 TEST(DeviceHeaders, WhatTheCompilerWritesOfAStructureIsThatStructureInDeviceCode) {
   const cuda::TileMatmul tile = {128, 64, 32, 4, 2, 1, 5, 2, 8, 1, -8, 0, 4, 2, 1, 1, 0, 1};
-  const cuda::TmaMatmul tma = {128, 192, 1, 2, 1, 1, 0, 4, 8, 1, 0, 12, 16, 1, 2};
+  const cuda::TmaMatmul tma = {128, 192, 1, 2, 1, 1, 0, 4, 8, 1, 0, 12, 16, 1, 3, 1, 2};
   const cuda::FewRowsMatmul few_rows = {7, 2, 4, 9, 2, 1, 0, 1, 1};
   const cuda::StagedAttention attention = {64, 128, 4, 128, 2, 1, 1, 8, 8, 4};
   const cuda::FmaAttention fma = {2, 39, 71, 2, 1, 1, 1};

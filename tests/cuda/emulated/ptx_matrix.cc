@@ -1,6 +1,6 @@
-// Instructions of tensor cores: ldmatrix, mma.sync of a warp, wgmma of four. Fragments are as in PTX's
-// manual: of lane l, g = l / 4 and t = l % 4. Products are exact; an instruction adds them in double and
-// rounds once to f32.
+// Instructions of tensor cores: ldmatrix, stmatrix, mma.sync of a warp, wgmma of four. Fragments are as in
+// PTX's manual: of lane l, g = l / 4 and t = l % 4. Products are exact; an instruction adds them in double
+// and rounds once to f32.
 #include <cmath>
 
 #include "tests/cuda/emulated/ptx_thread.h"
@@ -58,6 +58,24 @@ void LoadMatrices(PtxThread& t, const PtxStatement& s) {
       const uint32_t high = s.Has("trans") ? rows[8 * m + two + 1][g] : rows[8 * m + g][two + 1];
       Write(t.Of(lane, to[m]), high << 16 | low);
     }
+  }
+  machine.Part(~0u);
+}
+
+// ---- stmatrix: the other way round.
+void StoreMatrices(PtxThread& t, const PtxStatement& s) {
+  SimtMachine& machine = t.machine;
+  machine.current().warp->operands[machine.current().lane] = t.operands;
+  if (!machine.Meet(t.text, "stmatrix", ~0u)) return;
+  const PtxArgument& address = s.arguments[0].inside[0];
+  const std::vector<PtxArgument>& from = s.arguments[1].inside;
+  for (uint32_t row = 0; row < 8 * from.size(); ++row) {
+    const auto at = static_cast<uint32_t>(t.Of(row, address).value);
+    if (at % 16 != 0) return machine.Fail("stmatrix to a shared address that is no multiple of 16");
+    uint32_t words[4];
+    for (uint32_t two = 0; two < 4; ++two)
+      words[two] = static_cast<uint32_t>(t.Of(row % 8 * 4 + two, from[row / 8]).value);
+    std::memcpy(machine.Shared(at, 16), words, 16);
   }
   machine.Part(~0u);
 }
@@ -298,6 +316,7 @@ void Fence(PtxThread&, const PtxStatement&) {}
 
 const PtxRow kMatrixInstructions[] = {
     {"ldmatrix.sync.aligned.m8n8.x4", LoadMatrices},
+    {"stmatrix.sync.aligned.m8n8.x4", StoreMatrices},
     {"mma.sync.aligned.m16n8k8", Mma},
     {"mma.sync.aligned.m16n8k16", Mma},
     {"mma.sync.aligned.m16n8k32", Mma},

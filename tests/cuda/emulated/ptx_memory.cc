@@ -95,22 +95,28 @@ void CopyAsync(PtxThread& t, const PtxStatement& s) {
     if (present > 0) std::memcpy(at, from, present);
   };
   if (machine.late())
-    machine.current().open_copies.push_back(copy);
+    machine.current().copies.open.push_back(copy);
   else
     copy();
 }
-void CommitCopies(PtxThread& t, const PtxStatement&) {
-  Thread& thread = t.machine.current();
-  thread.copy_groups.push_back(std::move(thread.open_copies));
-  thread.open_copies.clear();
+void Commit(Thread::CopyGroups* groups) {
+  groups->committed.push_back(std::move(groups->open));
+  groups->open.clear();
 }
-void WaitCopies(PtxThread& t, const PtxStatement& s) {
-  Thread& thread = t.machine.current();
-  const size_t pending = t.Word(s.arguments[0]);
-  while (thread.copy_groups.size() > pending) {
-    for (const auto& copy : thread.copy_groups.front()) copy();
-    thread.copy_groups.pop_front();
+void WaitFor(Thread::CopyGroups* groups, size_t pending) {
+  while (groups->committed.size() > pending) {
+    for (const auto& copy : groups->committed.front()) copy();
+    groups->committed.pop_front();
   }
+}
+void CommitCopies(PtxThread& t, const PtxStatement&) { Commit(&t.machine.current().copies); }
+void WaitCopies(PtxThread& t, const PtxStatement& s) {
+  WaitFor(&t.machine.current().copies, t.Word(s.arguments[0]));
+}
+void CommitStores(PtxThread& t, const PtxStatement&) { Commit(&t.machine.current().stores); }
+// Whether it waits for the reads or for all: here they happen at once.
+void WaitStores(PtxThread& t, const PtxStatement& s) {
+  WaitFor(&t.machine.current().stores, t.Word(s.arguments[0]));
 }
 
 Mbarrier* BarrierAt(SimtMachine& machine, uint32_t address) {
@@ -141,12 +147,8 @@ void Arrive(PtxThread& t, const PtxStatement& s) {
 }
 // cp.async.mbarrier.arrive.noinc [barrier]: here the copies end at once.
 void ArriveWhenCopied(PtxThread& t, const PtxStatement& s) {
-  Thread& thread = t.machine.current();
-  for (const auto& group : thread.copy_groups)
-    for (const auto& copy : group) copy();
-  thread.copy_groups.clear();
-  for (const auto& copy : thread.open_copies) copy();
-  thread.open_copies.clear();
+  Commit(&t.machine.current().copies);
+  WaitFor(&t.machine.current().copies, 0);
   ArriveAt(t, t.Word(s.arguments[0]));
 }
 void TryWait(PtxThread& t, const PtxStatement& s) {
@@ -179,22 +181,30 @@ void CopyBulk(PtxThread& t, const PtxStatement& s) {
     BytesCame(machine, barrier, bytes);
   });
 }
+// The box of the argument [map, {coordinates}], which lies at the shared address.
+struct Box {
+  fake_cuda::TensorMap map;
+  std::vector<int64_t> at;
+};
+Box BoxOf(PtxThread& t, const PtxArgument& argument, uint32_t shared) {
+  Box box;
+  const auto* encoded = reinterpret_cast<const cuda::EncodedMap*>(t.Get(argument));
+  std::memcpy(static_cast<void*>(&box.map), encoded, sizeof box.map);
+  for (const PtxArgument& coordinate : argument.inside[1].inside)
+    box.at.push_back(static_cast<int32_t>(t.Word(coordinate)));
+  if (box.at.size() != box.map.rank)
+    t.machine.Fail("a box has another number of coordinates than its tensor map");
+  if (shared % 128 != 0) t.machine.Fail("a box lies at a shared address that is no multiple of 128");
+  return box;
+}
 // cp.async.bulk.tensor [to], [map, {coordinates}], [barrier], and for a multicast the bits of the blocks.
 void CopyBox(PtxThread& t, const PtxStatement& s) {
   const uint32_t to = t.Word(s.arguments[0]), barrier = t.Word(s.arguments[2]);
-  fake_cuda::TensorMap map;
-  const auto* encoded = reinterpret_cast<const cuda::EncodedMap*>(t.Get(s.arguments[1]));
-  std::memcpy(static_cast<void*>(&map), encoded, sizeof map);
-  std::vector<int64_t> at;
-  for (const PtxArgument& coordinate : s.arguments[1].inside[1].inside)
-    at.push_back(static_cast<int32_t>(t.Word(coordinate)));
-  if (at.size() != map.rank)
-    return t.machine.Fail("a box has another number of coordinates than its tensor map");
-  if (to % 128 != 0) return t.machine.Fail("a box goes to a shared address that is no multiple of 128");
+  const auto [map, at] = BoxOf(t, s.arguments[1], to);
   const uint32_t own = 1u << (to >> kBlockShift);
   const uint32_t blocks = s.Has("multicast") ? t.Word(s.arguments[3]) & 0xffff : own;
   SimtMachine& machine = t.machine;
-  machine.Begin([&machine, to, barrier, map, at, blocks] {
+  machine.Begin([&machine, to, barrier, map = map, at = at, blocks] {
     const std::vector<char> box = fake_cuda::ReadBox(map, at);
     for (uint32_t rank = 0; rank < machine.cluster().blocks.size(); ++rank) {
       if ((blocks >> rank & 1) == 0) continue;
@@ -206,6 +216,24 @@ void CopyBox(PtxThread& t, const PtxStatement& s) {
       BytesCame(machine, (barrier & kWithinBlock) | rank << kBlockShift, box.size());
     }
   });
+}
+// cp.async.bulk.tensor.global [map, {coordinates}], [from]
+void StoreBox(PtxThread& t, const PtxStatement& s) {
+  const uint32_t from = t.Word(s.arguments[1]);
+  const auto [map, at] = BoxOf(t, s.arguments[0], from);
+  SimtMachine& machine = t.machine;
+  auto store = [&machine, from, map = map, at = at] {
+    std::vector<char> box(fake_cuda::BoxBytes(map));
+    for (size_t byte = 0; byte < box.size(); byte += 16) {
+      const auto place = static_cast<uint32_t>(from + byte);
+      std::memcpy(box.data() + byte, machine.Shared(fake_cuda::Swizzled(place, map.swizzle_bytes), 16), 16);
+    }
+    fake_cuda::WriteBox(map, at, box);
+  };
+  if (machine.late())
+    machine.current().stores.open.push_back(store);
+  else
+    store();
 }
 
 void ArriveCluster(PtxThread& t, const PtxStatement&) { t.machine.ArriveAtCluster(); }
@@ -237,6 +265,9 @@ const PtxRow kMemoryInstructions[] = {
     {"st.async", StoreAsync},
     {"cp.async.bulk.shared::cluster.global", CopyBulk},
     {"cp.async.bulk.tensor", CopyBox},
+    {"cp.async.bulk.tensor.5d.global", StoreBox},
+    {"cp.async.bulk.commit_group", CommitStores},
+    {"cp.async.bulk.wait_group", WaitStores},
     {"barrier.cluster.arrive", ArriveCluster},
     {"barrier.cluster.wait", WaitCluster},
     {"bar.sync", NamedSync},

@@ -161,10 +161,12 @@ void SimtMachine::Resume(Thread* thread) {
 
 void SimtMachine::Exit(Thread* thread) {
   thread->done = true;
-  for (const Thread::Copies& copies : thread->copy_groups) {
-    for (const auto& copy : copies) copy();
+  for (const Thread::CopyGroups* groups : {&thread->copies, &thread->stores}) {
+    for (const auto& copies : groups->committed) {
+      for (const auto& copy : copies) copy();
+    }
+    for (const auto& copy : groups->open) copy();
   }
-  for (const auto& copy : thread->open_copies) copy();
   --thread->block->live;
   --cluster_.live;
   PassBarrier(thread->block, 0);

@@ -34,10 +34,13 @@ struct Thread {
   Wait wait;
   Fiber* fiber = nullptr;
   uint64_t cluster_phase = 0;  // the cluster barrier's phase at this thread's arrival
-  // cp.async: copies that are in no group yet, and groups that no thread has waited for.
-  using Copies = std::vector<std::function<void()>>;
-  Copies open_copies;
-  std::deque<Copies> copy_groups;
+  // Copies that are in no group yet, and groups that the thread has not waited for.
+  struct CopyGroups {
+    using Copies = std::vector<std::function<void()>>;
+    Copies open;
+    std::deque<Copies> committed;
+  };
+  CopyGroups copies, stores;  // of cp.async; of boxes from shared memory
   // wgmma: the number of instructions begun, and that number at the commit of each group not yet waited for.
   uint64_t wgmma_begun = 0;
   std::deque<uint64_t> wgmma_groups;

@@ -161,7 +161,7 @@ RONDO_FAKE_API Error cuTensorMapEncodeTiled(rondo::cuda::EncodedMap* map, int ty
   if (rank == 0 || rank > 5 || reinterpret_cast<uintptr_t>(address) % 16 != 0 || type < 0 || type > 9)
     return kInvalidValue;
   rondo::fake_cuda::TensorMap fake;
-  fake.memory = static_cast<const char*>(address);
+  fake.memory = static_cast<char*>(address);
   fake.rank = static_cast<uint8_t>(rank);
   fake.element_bytes = kBytes[type];
   fake.swizzle_bytes = static_cast<uint8_t>(swizzle == 0 ? 0 : 16 << swizzle);

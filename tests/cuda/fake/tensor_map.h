@@ -7,7 +7,7 @@
 namespace rondo::fake_cuda {
 
 struct TensorMap {
-  const char* memory = nullptr;
+  char* memory = nullptr;
   uint32_t extents[5] = {};  // in elements, the innermost first
   uint64_t strides[4] = {};  // in bytes, from the second dimension on
   uint16_t box[5] = {};
@@ -16,8 +16,11 @@ struct TensorMap {
 };
 static_assert(sizeof(TensorMap) <= 128);
 
+size_t BoxBytes(const TensorMap& map);
 // The box whose first element is at `at`, line by line; zeros outside of the tensor.
 std::vector<char> ReadBox(const TensorMap& map, const std::vector<int64_t>& at);
+// Writes the box, but for what lies outside of the tensor.
+void WriteBox(const TensorMap& map, const std::vector<int64_t>& at, const std::vector<char>& box);
 
 // The address of a 16-byte piece with swizzles of so many bytes. Within each run of `swizzle_bytes`, pieces
 // are exchanged by the number of their 128 bytes, modulo 8.

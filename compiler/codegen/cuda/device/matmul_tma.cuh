@@ -12,6 +12,7 @@
 #include "compiler/codegen/cuda/device/named_barrier.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 #include "compiler/codegen/cuda/device/tma.cuh"
+#include "compiler/codegen/cuda/device/tma_boxes.cuh"
 #include "compiler/codegen/cuda/device/tma_layout.h"
 #include "compiler/codegen/cuda/device/wgmma_fp8.cuh"
 
@@ -28,17 +29,18 @@ DEV void unrolled(const F& f) {
 
 // Persistent: block after block takes its tiles, and copies go on while accumulators become results; so do
 // matmuls where warpgroups take turns: each has its own tile, and stages go from one to the next in the order
-// of tiles. `fetch` reads ahead what `epilogue` needs. `batch`: set to the batch of the tile that the two are
-// called for.
-template <TmaMatmul MATMUL, typename Fetch, typename Epilogue>
+// of tiles. `fetch` and `fetch_columns` read ahead what `epilogue` needs. `batch`: set to the batch of the
+// tile that the two are called for. `out`, `runs`: the map of results that TMA stores, and how they lie.
+template <TmaMatmul MATMUL, typename Fetch, typename FetchColumns, typename Epilogue>
 DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* a, const TensorMap* const* b,
-                    u32& batch, Fetch fetch, Epilogue epilogue) {
+                    const TensorMap* out, TmaRuns runs, u32& batch, Fetch fetch, FetchColumns fetch_columns,
+                    Epilogue epilogue) {
   constexpr int M = MATMUL.m, N = MATMUL.n, STAGES = MATMUL.stages, B_COUNT = MATMUL.b_count;
   constexpr int CLUSTER_M = MATMUL.cluster_m, CLUSTER_N = MATMUL.cluster_n, SPLIT_K = MATMUL.split_k;
   constexpr int CLUSTER = MATMUL.cluster(), GROUPS = MATMUL.groups(), PEERS = MATMUL.peers();
   constexpr int TURNS = MATMUL.turns, TILE_GROUPS = MATMUL.tile_groups();
   constexpr int A_BYTES = MATMUL.a_bytes(), B_BYTES = MATMUL.b_bytes(), STAGE = MATMUL.stage();
-  constexpr int AT_ONCE = MATMUL.at_once(), LANES = MATMUL.lanes, WORDS = MATMUL.words;
+  constexpr int AT_ONCE = MATMUL.at_once(), LANES = MATMUL.lanes;
   constexpr bool B_K_MAJOR = MATMUL.b_k_major, BF16 = MATMUL.factors == kTmaBF16;
   constexpr bool FP8 = MATMUL.fp8(), A_E5M2 = MATMUL.factors == kTmaE5M2E4M3 || MATMUL.factors == kTmaE5M2,
                  B_E5M2 = MATMUL.factors == kTmaE4M3E5M2 || MATMUL.factors == kTmaE5M2;
@@ -61,8 +63,8 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
     n = (int)((in / height * CLUSTER_N + cluster_n) * N);
   };
   const u32 base = shared_address(shared_memory), memory = (base + 1023u) & ~1023u;
-  const u32 full = memory + STAGES * STAGE, empty = full + 8 * STAGES;
-  float* own = (float*)(shared_memory + (empty + 8 * STAGES - base)) + warp * MATMUL.piece_floats();
+  const u32 pieces = memory + STAGES * STAGE, own_piece = pieces + warp * MATMUL.own_bytes();
+  const u32 full = pieces + MATMUL.piece_bytes(), empty = full + 8 * STAGES;
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int s = 0; s < STAGES; ++s) {
@@ -75,6 +77,7 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
     prefetch_tensor_map(a);
 #pragma unroll
     for (int j = 0; j < B_COUNT; ++j) prefetch_tensor_map(b[j]);
+    if (MATMUL.boxed) prefetch_tensor_map(out);
   }
   if (CLUSTER > 1)
     cluster_meet();
@@ -189,10 +192,16 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
       // What the epilogue reads besides is asked for while stages are on their way: as much as there are
       // registers for.
       constexpr int CALLS = MATMUL.most_calls();
-      u32 words[SPLIT_K == 1 ? MATMUL.pieces() : 2][CALLS][WORDS > 0 ? WORDS : 1] = {};
+      u32 words[SPLIT_K == 1 ? MATMUL.pieces() : 2][CALLS][MATMUL.fetched_words()] = {};
       const int first_m = m + warp % (4 * TILE_GROUPS) * 16;
       // Where call `i` of a piece is: false if there is no such point.
       auto spot = [&](int i, int piece, int& r, int& at) -> bool {
+        if (MATMUL.boxed) {
+          const int row = i % 2 * 8 + lane / 4, last = problem.m - 1 - first_m;
+          r = row < last ? row : last;
+          at = MATMUL.first_column(piece) + i / 2 * 32 + lane % 4 * 8;
+          return last >= 0 && n + at < problem.n;
+        }
         const int q = i * 32 + lane, rows = MATMUL.rows(piece), vectors = MATMUL.columns(piece) / LANES;
         r = MATMUL.first_row(piece) + (MATMUL.down ? q % rows : q / vectors);
         at = MATMUL.first_column(piece) + (MATMUL.down ? q / rows : q % vectors) * LANES;
@@ -215,6 +224,12 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
         c = (MATMUL.down ? p / SHARE : p % PIECES) * LANES;
         return p < SHARE * PIECES && m + r < problem.m && n + c < problem.n;
       };
+      u32 columns[MATMUL.of_columns > 0 ? N / 8 : 1][MATMUL.column_words()] = {};
+      if constexpr (MATMUL.of_columns > 0) {
+#pragma unroll
+        for (int e = 0; e < N / 8; ++e)
+          if (n + e * 8 < problem.n) fetch_columns(n + e * 8 + lane % 4 * 2, columns[e]);
+      }
       if (SPLIT_K == 1) {
         fetch_pieces(0, MATMUL.fetched(0));
       } else {
@@ -261,7 +276,14 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
       if (SPLIT_K == 1) {
         wgmma_wait<0>();
         if (last >= 0) release(last);
+        float* own = (float*)(shared_memory + (own_piece - base));
         unrolled<0, MATMUL.pieces()>([&](int piece) {
+          if constexpr (MATMUL.boxed != 0) {
+            store_piece<MATMUL>(piece, own_piece + piece % MATMUL.boxes() * MATMUL.box_bytes(), acc,
+                                words[piece], columns, first_m, n, problem, batch, out, runs, epilogue);
+            fetch_pieces(MATMUL.fetched(piece), MATMUL.fetched(piece + 1));
+            return;
+          }
           const int c = MATMUL.first_column(piece), top = MATMUL.first_row(piece), rows = MATMUL.rows(piece),
                     pitch = MATMUL.pitch(piece);
           __syncwarp();
@@ -284,10 +306,10 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
 #pragma unroll
             for (int j = 0; j < B_COUNT; ++j)
               load_shared<LANES>(own + (j * rows + r - top) * pitch + at - c, sums + j * LANES);
-            epilogue(first_m + r, n + at, sums, words[piece][i]);
+            if constexpr (MATMUL.boxed == 0) epilogue(first_m + r, n + at, sums, words[piece][i]);
           }
         });
-      } else {
+      } else if constexpr (SPLIT_K > 1) {
         // All stages are free: every block of a cluster has one tile.
         constexpr int PITCH = AccumulatorsPitch(N);
         int r, c;
@@ -316,6 +338,7 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
       }
     }
   }
+  if (MATMUL.boxed && lane == 0) wait_stores();
   // No block ends while others of its cluster may still read its accumulators.
   if (SPLIT_K > 1 && warp >= 4 * GROUPS) cluster_barrier();
   if (SPLIT_K > 1) cluster_meet();

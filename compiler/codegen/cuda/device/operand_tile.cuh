@@ -8,14 +8,6 @@
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 #include "compiler/codegen/cuda/device/tile_layout.h"
 
-// Byte of 16-byte piece `piece` of a line of LINE bytes (32, 64, 128 or more), so that eight lines' equal
-// pieces lie in different banks.
-template <int LINE>
-DEV u32 swizzled(int line, int piece) {
-  const int turn = LINE >= 128 ? line & 7 : LINE == 64 ? line >> 1 & 3 : line >> 2 & 1;
-  return (u32)(line * LINE + ((piece ^ turn) << 4));
-}
-
 // MN rows of A (columns of B) by TILE_K, copied in pieces of 16 bytes. K_MAJOR: lines run along K; else along
 // M or N. VECTOR elements are one access; 0: `value` makes each; below 0: all of a piece.
 template <int MN, int TILE_K, bool K_MAJOR, int VECTOR, bool BF16>

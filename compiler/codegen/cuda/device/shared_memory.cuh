@@ -33,6 +33,14 @@ DEV void store_shared_16(u32 address, uint4 v) {
                : "memory");
 }
 
+// Byte of 16-byte piece `piece` of a line of LINE bytes (32, 64, 128 or more), so that eight lines' equal
+// pieces lie in different banks.
+template <int LINE>
+DEV u32 swizzled(int line, int piece) {
+  const int turn = LINE >= 128 ? line & 7 : LINE == 64 ? line >> 1 & 3 : line >> 2 & 1;
+  return (u32)(line * LINE + ((piece ^ turn) << 4));
+}
+
 // Word number i of four.
 DEV u32 word(uint4 v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 

@@ -57,6 +57,22 @@ DEV void tma_copy(u32 to, const TensorMap* map, u32 barrier, u32 blocks, int x, 
   }
 }
 
+// A box of shared memory into the tensor, but for what lies beyond its extents; one of a group of stores.
+DEV void tma_store(u32 from, const TensorMap* map, int x, int y, int x_far, int y_far, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map),
+      "r"(from), "r"(x), "r"(y), "r"(x_far), "r"(y_far), "r"(z)
+      : "memory");
+}
+DEV void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// At most PENDING groups of this thread's stores still read shared memory.
+template <int PENDING>
+DEV void wait_stores_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
+// All of this thread's stores are in memory.
+DEV void wait_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
 #endif
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TMA_CUH_

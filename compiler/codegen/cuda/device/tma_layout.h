@@ -22,13 +22,15 @@ struct TmaMatmul {
   int cluster_m, cluster_n, split_k;
   int b_k_major;  // lines of B run along K, else panels of 64 columns do along N
   int stages;
-  int lanes;      // neighbouring points of the epilogue
-  int factors;    // TmaFactors: of A, then of B
-  int early;      // stages whose B is asked for before the kernels ahead are complete: B never changes
-  int words;      // that `fetch` reads ahead of the epilogue, for each call of it
-  int registers;  // for words while all accumulators are needed
-  int down;       // neighbouring threads compute neighbouring rows: results lie next to each other along M
-  int turns;      // sets of warpgroups that take tiles in turn: the epilogue of one beside the next tile
+  int lanes;       // neighbouring points of the epilogue
+  int factors;     // TmaFactors: of A, then of B
+  int early;       // stages whose B is asked for before the kernels ahead are complete: B never changes
+  int words;       // that `fetch` reads ahead of the epilogue, for each call of it
+  int registers;   // for words while all accumulators are needed
+  int boxed;       // TMA stores the results, which have 16 bits: from pieces in shared memory
+  int of_columns;  // words that `fetch_columns` reads ahead for two columns of all rows, if boxed
+  int down;        // neighbouring threads compute neighbouring rows: results lie next to each other along M
+  int turns;       // sets of warpgroups that take tiles in turn: the epilogue of one beside the next tile
 
   HOST_DEVICE int cluster() const { return cluster_m * cluster_n * split_k; }
   HOST_DEVICE bool fp8() const { return factors >= kTmaE4M3; }
@@ -45,11 +47,16 @@ struct TmaMatmul {
   // Lines that one block asks for, of those that blocks share.
   HOST_DEVICE int a_share() const { return m / cluster_n; }
   HOST_DEVICE int b_share() const { return (b_k_major ? n : int{kTmaTileK}) / cluster_m; }
-  // A warp puts its 16 rows of accumulators through memory of its own, a piece at a time, where K is not
-  // split. Of results in 16 bits the first pieces have 64 columns and half of the rows, so that each line of
-  // 128 bytes is written at once (64 bytes at a time take 1.4 times as long); the others have all rows.
-  HOST_DEVICE int narrow() const { return b_count == 1 && n % 32 == 0 ? 32 : 16; }
-  HOST_DEVICE int wide_pieces() const { return lanes == 8 && narrow() == 32 && !down ? n / 64 * 2 : 0; }
+  // A warp puts its 16 rows through memory of its own, a piece at a time, where K is not split: results that
+  // TMA stores, in boxes of 64 or 32 columns, or else accumulators. Of accumulators whose results have 16
+  // bits the first pieces have 64 columns and half of the rows, so that each line of 128 bytes is written at
+  // once (64 bytes at a time take 1.4 times as long); the others have all rows.
+  HOST_DEVICE int narrow() const {
+    return boxed ? (n % 64 == 0 ? 64 : 32) : b_count == 1 && n % 32 == 0 ? 32 : 16;
+  }
+  HOST_DEVICE int wide_pieces() const {
+    return !boxed && lanes == 8 && narrow() == 32 && !down ? n / 64 * 2 : 0;
+  }
   HOST_DEVICE int pieces() const { return wide_pieces() + (n - wide_pieces() * 32) / narrow(); }
   HOST_DEVICE int columns(int piece) const { return piece < wide_pieces() ? 64 : narrow(); }
   HOST_DEVICE int rows(int piece) const { return piece < wide_pieces() ? 8 : 16; }
@@ -60,6 +67,9 @@ struct TmaMatmul {
   HOST_DEVICE int points(int piece) const { return rows(piece) * columns(piece); }
   HOST_DEVICE int calls(int piece) const { return (points(piece) / lanes + 31) / 32; }  // of the epilogue
   HOST_DEVICE int most_calls() const { return calls(0); }
+  // Words of a call, and of a pair of columns; arrays have one at least.
+  HOST_DEVICE int fetched_words() const { return words > 0 ? words : 1; }
+  HOST_DEVICE int column_words() const { return of_columns > 0 ? of_columns : 1; }
   // Pieces whose words have been asked for when the accumulators of `stored` pieces have left their
   // registers, to which words may move.
   HOST_DEVICE int fetched(int stored) const {
@@ -69,9 +79,11 @@ struct TmaMatmul {
     const int count = pending + fit > least ? pending + fit : least;
     return count < pieces() ? count : pieces();
   }
-  HOST_DEVICE int pitch(int piece) const { return columns(piece) + 8; }           // floats
-  HOST_DEVICE int piece_floats() const { return b_count * 16 * (narrow() + 8); }  // of a warp
-  HOST_DEVICE int piece_bytes() const { return split_k > 1 ? 0 : groups() * 4 * piece_floats() * 4; }
+  HOST_DEVICE int pitch(int piece) const { return columns(piece) + 8; }  // floats
+  HOST_DEVICE int box_bytes() const { return 16 * narrow() * 2; }
+  HOST_DEVICE int boxes() const { return 4096 / box_bytes(); }  // of a warp: one is filled, others are stored
+  HOST_DEVICE int own_bytes() const { return boxed ? 4096 : b_count * 16 * (narrow() + 8) * 4; }  // of a warp
+  HOST_DEVICE int piece_bytes() const { return split_k > 1 ? 0 : groups() * 4 * own_bytes(); }
   // Where K is split, the accumulators lie where the stages were.
   HOST_DEVICE int accumulators() const { return split_k > 1 ? AccumulatorsBytes(m, n, b_count) : 0; }
   // With so many stages: to align them, two barriers a stage, and the pieces.
@@ -82,6 +94,10 @@ struct TmaMatmul {
 // The problem. M and K of A lie evenly in runs of m_run and k_run.
 struct TmaExtents {
   int m, n, k, batches, m_run, k_run;
+};
+// Results that TMA stores lie evenly in such runs of M and N.
+struct TmaRuns {
+  int m, n;
 };
 
 }  // namespace rondo::cuda

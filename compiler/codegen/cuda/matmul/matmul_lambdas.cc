@@ -141,28 +141,77 @@ bool LiesDown(const Part& part, const MatmulProblem& problem) {
   });
 }
 
-int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lanes, int most,
-               PartWriter* writer) {
+namespace {
+
+// Whether the epilogue reads the same elements of the operand in every row, and no kernel writes them.
+bool IsOfColumns(const Part& part, const MatmulProblem& problem, const Operand& operand) {
+  if (operand.mode != Mode::kRead || !operand.guards.empty() || !operand.indirects.empty()) return false;
+  return std::none_of(problem.m_loops.begin(), problem.m_loops.end(),
+                      [&](size_t l) { return operand.strides[l] != 0; }) &&
+         !IsWritten(part, operand.param);
+}
+
+// A lambda that loads operands in vectors of `lanes` points into the words of an array; `shared` epilogues
+// share each vector.
+struct VectorFetch {
+  const char* begin;  // of its text
+  const char* array;
+  bool of_rows;  // it knows the row
+  int lanes, most, shared;
+};
+template <typename F>
+int WriteVectorFetch(const PartContext& context, const MatmulProblem& problem, const VectorFetch& fetch,
+                     const F& wanted, PartWriter* writer) {
   const Part& part = context.part;
+  const size_t along = problem.n_loops.back();
   int words = 0;
-  writer->Line("auto fetch = [&](int m, int n, u32* words) {");
+  writer->Line(fetch.begin);
   writer->DecodeLoops("(u32)batch", problem.batch_loops);
-  writer->DecodeLoops("(u32)m", problem.m_loops);
+  if (fetch.of_rows)
+    writer->DecodeLoops("(u32)m", problem.m_loops);
+  else
+    writer->ZeroLoops(problem.m_loops);
   writer->DecodeLoops("(u32)n", problem.n_loops);
   writer->ZeroLoops(problem.k_loops);
   writer->scope.lanes.resize(part.operands.size());
   for (size_t index : Touched(part.epilogue, TapeOp::kLoad)) {
     const Operand& operand = part.operands[index];
-    const int own = lanes * static_cast<int>(ByteSize(operand.dtype)) / 4;
-    const bool fits = lanes > 1 && MovesAlong(part, operand, problem.n_loops.back()) &&
-                      FitsLanes(context, index, problem.n_loops.back(), lanes) && operand.absent == 0;
-    if (!fits || words + own > most) continue;
-    writer->scope.lanes[index] = "(words + " + Text(words) + ")";
-    writer->LoadWords(index, lanes, writer->scope.lanes[index]);
+    const int own = fetch.lanes * static_cast<int>(ByteSize(operand.dtype)) / 4;
+    const bool fits = fetch.lanes > 1 && own % fetch.shared == 0 && wanted(operand) &&
+                      MovesAlong(part, operand, along) && FitsLanes(context, index, along, fetch.lanes) &&
+                      operand.absent == 0;
+    if (!fits || words + own > fetch.most) continue;
+    const auto place = [&](int at) { return "(" + std::string(fetch.array) + " + " + Text(at) + ")"; };
+    writer->LoadWords(index, fetch.lanes, place(words));
+    writer->scope.lanes[index] = place(words / fetch.shared);
     words += own;
   }
   writer->Line("};");
   return words;
+}
+
+}  // namespace
+
+int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lanes, int most,
+               PartWriter* writer) {
+  return WriteVectorFetch(
+      context, problem, {"auto fetch = [&](int m, int n, u32* words) {", "words", true, lanes, most, 1},
+      [](const Operand&) { return true; }, writer);
+}
+
+FetchedWords WriteFetchOfPairs(const PartContext& context, const MatmulProblem& problem, int most,
+                               PartWriter* writer) {
+  constexpr int kMostOfColumns = 2;
+  const auto of_columns = [&](const Operand& operand) { return IsOfColumns(context.part, problem, operand); };
+  FetchedWords fetched;
+  fetched.columns = WriteVectorFetch(
+      context, problem,
+      {"auto fetch_columns = [&](int n, u32* columns) {", "columns", false, 2, kMostOfColumns, 1},
+      [&](const Operand& operand) { return ByteSize(operand.dtype) >= 2 && of_columns(operand); }, writer);
+  fetched.words = WriteVectorFetch(
+      context, problem, {"auto fetch = [&](int m, int n, u32* words) {", "words", true, 8, most, 4},
+      [&](const Operand& operand) { return Is16Bit(operand.dtype) && !of_columns(operand); }, writer);
+  return fetched;
 }
 
 void WriteFetchOfPoint(const PartContext& context, const MatmulProblem& problem, PartWriter* writer) {
@@ -192,18 +241,6 @@ void WriteFetchOfPoint(const PartContext& context, const MatmulProblem& problem,
   }
   writer->Line("};");
 }
-
-namespace {
-
-// Whether the epilogue reads the same elements of the operand in every row, and no kernel writes them.
-bool IsOfColumns(const Part& part, const MatmulProblem& problem, const Operand& operand) {
-  if (operand.mode != Mode::kRead || !operand.guards.empty() || !operand.indirects.empty()) return false;
-  return std::none_of(problem.m_loops.begin(), problem.m_loops.end(),
-                      [&](size_t l) { return operand.strides[l] != 0; }) &&
-         !IsWritten(part, operand.param);
-}
-
-}  // namespace
 
 void WriteFetchOfColumns(const PartContext& context, const MatmulProblem& problem, int lanes,
                          PartWriter* writer) {

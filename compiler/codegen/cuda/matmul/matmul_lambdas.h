@@ -39,6 +39,14 @@ bool LiesDown(const Part& part, const MatmulProblem& problem);
 // writer's scope is restored. Returns the number of words, `most` at most.
 int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lanes, int most,
                PartWriter* writer);
+// The same in two: auto fetch = [&](m, n, u32* words) of eight points, for four epilogues of two each, and
+// auto fetch_columns = [&](n, u32* columns) of two points of any row, which the epilogue finds in its
+// argument `columns`.
+struct FetchedWords {
+  int words = 0, columns = 0;
+};
+FetchedWords WriteFetchOfPairs(const PartContext& context, const MatmulProblem& problem, int most,
+                               PartWriter* writer);
 // auto fetch = [&](m, n): starts loading the elements that the epilogue of the point reads besides sums, for
 // the next call of `epilogue`. WriteEpilogue, with 1 lane, must come next.
 void WriteFetchOfPoint(const PartContext& context, const MatmulProblem& problem, PartWriter* writer);

@@ -148,7 +148,7 @@ double EndCycles(const GpuTable& gpu, const Part& part, const PackedTiles& matmu
   const double split = matmul.split_k, tile = matmul.m * matmul.n;
   const double end = gpu.packed_end + tile / split * EpilogueInstructions(gpu, part) /
                                           gpu.packed_stored_lanes *
-                                          (matmul.groups() == 1 ? gpu.tma_one_group : 1);
+                                          (matmul.groups() == 1 ? gpu.packed_one_group : 1);
   return split == 1
              ? end
              : end + gpu.packed_split_start + gpu.packed_split_point * tile * matmul.b_count * (split - 1);

@@ -86,6 +86,8 @@ TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, con
   matmul.factors = FactorsOf(part.operands[part.lhs].dtype, part.operands[part.rhs[0]].dtype);
   matmul.down = LiesDown(part, problem);
   matmul.turns = ShapesOf(c).turns;
+  matmul.boxed = matmul.turns == 1 && matmul.split_k == 1 && matmul.lanes == 8 && !matmul.down &&
+                 matmul.n % 32 == 0 && TmaResultsOf(part, problem).has_value();
   return matmul;
 }
 
@@ -255,6 +257,8 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   TmaMatmul matmul = MatmulOf(context, problem, configuration);
   matmul.stages = Stages(problem, matmul, context.target);
   matmul.early = EarlyStages(context, problem, matmul);
+  const std::optional<TmaResults> results = TmaResultsOf(context.part, problem);
+  const TmaRuns runs = matmul.boxed ? results->runs : TmaRuns{1, 1};
   const int64_t blocks = Blocks(problem, matmul, context.Processors());
   const TmaOperands operands = *OperandsOf(context, problem);
   writer->Line("u32 batch = 0;");
@@ -263,16 +267,34 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   constexpr int kSpareRegisters = 64;
   const int registers = static_cast<int>(RegistersOfThread(matmul.threads())) - matmul.b_count * matmul.n / 2;
   matmul.registers = std::max(0, registers - kSpareRegisters);
-  matmul.words = WriteFetch(context, problem, matmul.lanes, matmul.groups() > 2 ? 4 : 16, writer);
-  WriteEpilogue(context, problem, matmul.lanes, ", const u32* words", writer);
+  const int most = matmul.groups() > 2 ? 4 : 16;
+  if (matmul.boxed) {
+    const FetchedWords fetched = WriteFetchOfPairs(context, problem, most, writer);
+    matmul.words = fetched.words;
+    matmul.of_columns = fetched.columns;
+    matmul.registers = std::max(0, matmul.registers - matmul.of_columns * matmul.n / 8);
+    writer->scope.held.assign(context.part.operands.size(), "");
+    writer->scope.held[results->operand] = "result";
+    WriteEpilogue(context, problem, 2, ", const u32* words, const u32* columns, u32* result", writer);
+  } else {
+    matmul.words = WriteFetch(context, problem, matmul.lanes, most, writer);
+    WriteEpilogue(context, problem, matmul.lanes, ", const u32* words", writer);
+  }
   writer->scope = outer;
   writer->Line(std::string("const TensorMap* const b[] = {&m1") + (problem.b_count == 2 ? ", &m2" : "") +
                "};");
   writer->Line("matmul_tma<" + Aggregate("TmaMatmul", matmul) + ">(block, " + Text(blocks) + "u, " +
-               Aggregate("TmaExtents", TmaExtentsOf(problem, operands)) +
-               ", &m0, b, batch, fetch, epilogue);");
+               Aggregate("TmaExtents", TmaExtentsOf(problem, operands)) + ", &m0, b, " +
+               (matmul.boxed ? "&m" + Text(problem.b_count + 1) : "nullptr") + ", " +
+               Aggregate("TmaRuns", runs) + ", batch, fetch, " +
+               (matmul.boxed ? "fetch_columns" : "nullptr") + ", epilogue);");
   PartLaunch launch;
   launch.tensor_maps = MapsOf(operands, matmul);
+  if (matmul.boxed) {
+    launch.tensor_maps.push_back(results->map);
+    launch.tensor_maps.back().box[0] = static_cast<uint32_t>(matmul.narrow());
+    launch.tensor_maps.back().swizzle = static_cast<uint32_t>(matmul.narrow()) * 2;
+  }
   launch.block = static_cast<uint32_t>(matmul.threads());
   launch.shared = static_cast<uint32_t>(matmul.shared());
   launch.cluster = static_cast<uint32_t>(matmul.cluster());

@@ -1,6 +1,8 @@
 #include "compiler/codegen/cuda/matmul/tma_operands.h"
 
-#include "compiler/codegen/cuda/device/tma_layout.h"
+#include <algorithm>
+
+#include "compiler/codegen/cuda/combined_cells.h"
 
 namespace rondo::cuda {
 
@@ -64,23 +66,31 @@ std::optional<TensorMap> BMap(const Part& part, const MatmulProblem& problem, co
   return problem.b_k_major ? MapOf(rhs, b, {k[0], n[0], batch[0]}) : MapOf(rhs, b, {n[0], k[0], batch[0]});
 }
 
+// The map of an operand that lies evenly in up to two runs of `lines` loops and two along M: of their inner
+// runs, in elements.
+std::optional<TensorMap> MapOfRuns(const Part& part, const MatmulProblem& problem, const Operand& operand,
+                                   const std::vector<size_t>& lines, int64_t* line_run, int64_t* m_run) {
+  constexpr Run kOne = {1, 1};
+  const FlatOperand flat = Flatten(part, operand);
+  std::vector<Run> line = RunsOf(part, lines, flat), m = RunsOf(part, problem.m_loops, flat),
+                   batch = RunsOf(part, problem.batch_loops, flat);
+  if (line.size() > 2 || m.size() > 2 || batch.size() > 1) return std::nullopt;
+  *line_run = line[0].extent;
+  *m_run = m[0].extent;
+  line.push_back(kOne);
+  m.push_back(kOne);
+  return MapOf(operand, flat, {line[0], m[0], line[1], m[1], batch[0]});
+}
+
 }  // namespace
 
 std::optional<TmaOperands> TmaAOf(const Part& part, const MatmulProblem& problem) {
-  constexpr Run kOne = {1, 1};
   TmaOperands found;
   const Operand& lhs = part.operands[part.lhs];
-  const FlatOperand a = Flatten(part, lhs);
-  std::vector<Run> k = RunsOf(part, problem.k_loops, a), m = RunsOf(part, problem.m_loops, a),
-                   batch = RunsOf(part, problem.batch_loops, a);
-  if (k.size() > 2 || m.size() > 2 || batch.size() > 1) return std::nullopt;
-  found.k_run = k[0].extent / (IsFp8(lhs.dtype) ? 2 : 1);
-  if (k.size() == 2 && found.k_run % kTmaTileK != 0) return std::nullopt;
-  found.m_run = m[0].extent;
-  k.push_back(kOne);
-  m.push_back(kOne);
-  const std::optional<TensorMap> map = MapOf(lhs, a, {k[0], m[0], k[1], m[1], batch[0]});
-  if (!map) return std::nullopt;
+  const std::optional<TensorMap> map =
+      MapOfRuns(part, problem, lhs, problem.k_loops, &found.k_run, &found.m_run);
+  if (IsFp8(lhs.dtype)) found.k_run /= 2;
+  if (!map || (map->extents[2] > 1 && found.k_run % kTmaTileK != 0)) return std::nullopt;
   found.maps.push_back(*map);
   return found;
 }
@@ -93,6 +103,29 @@ std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& 
     if (!map) return std::nullopt;
     found->maps.push_back(*map);
   }
+  return found;
+}
+
+std::optional<TmaResults> TmaResultsOf(const Part& part, const MatmulProblem& problem) {
+  constexpr int64_t kRows = 16, kColumns = 64;
+  const std::vector<size_t> stored = Touched(part.epilogue, TapeOp::kStore),
+                            loaded = Touched(part.epilogue, TapeOp::kLoad);
+  // Rows beyond the last would be combined as well.
+  if (!CombinedCells(part).empty()) return std::nullopt;
+  if (stored.size() != 1 || std::find(loaded.begin(), loaded.end(), stored[0]) != loaded.end())
+    return std::nullopt;
+  const Operand& out = part.operands[stored[0]];
+  if (!Is16Bit(out.dtype)) return std::nullopt;
+  TmaResults found;
+  found.operand = stored[0];
+  int64_t n_run = 1, m_run = 1;
+  const std::optional<TensorMap> map = MapOfRuns(part, problem, out, problem.n_loops, &n_run, &m_run);
+  const bool whole =
+      map && (map->extents[2] == 1 || n_run % kColumns == 0) && (map->extents[3] == 1 || m_run % kRows == 0);
+  if (!whole) return std::nullopt;
+  found.runs = {static_cast<int>(m_run), static_cast<int>(n_run)};
+  found.map = *map;
+  found.map.box[1] = kRows;
   return found;
 }
 
