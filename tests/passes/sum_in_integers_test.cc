@@ -41,9 +41,11 @@ TEST(SumInIntegersTest, ManyUpdatesOfShortRows) {
   EXPECT_EQ(ChangesOf(60000, 1000, 1), 1);
   EXPECT_EQ(ChangesOf(100000, 50, 3), 1);
   EXPECT_EQ(ChangesOf(60000, 1000, 1, DType::kF16), 1);
-  EXPECT_EQ(ChangesOf(30000, 1000, 1), 0);    // few
-  EXPECT_EQ(ChangesOf(60000, 1000, 32), 0);   // rows that move together
-  EXPECT_EQ(ChangesOf(60000, 600000, 1), 0);  // more places than updates
+  EXPECT_EQ(ChangesOf(10000, 1000, 8, DType::kF16), 1);
+  EXPECT_EQ(ChangesOf(4000, 1000, 1), 0);    // few
+  EXPECT_EQ(ChangesOf(60000, 1000, 32), 0);  // rows that move together
+  EXPECT_EQ(ChangesOf(60000, 1000, 64, DType::kF16), 0);
+  EXPECT_EQ(ChangesOf(60000, 1000000, 1), 0);  // more places than updates
   EXPECT_EQ(ChangesOf(60000, 1000, 1, DType::kF64), 0);
   EXPECT_EQ(ChangesOf(60000, 1000, 1, DType::kF32, ir::ScatterCombine::kMax), 0);
 }
@@ -80,9 +82,10 @@ TEST(SumInIntegersTest, SumsAreRoundedOnce) {
     double least, most;  // exponents of updates
     bool by_place;       // those of a place have the same
   };
-  for (const Kind& kind : {Kind{DType::kF32, 0, 0, false}, Kind{DType::kF16, 0, 0, false},
-                           Kind{DType::kBF16, 0, 0, false}, Kind{DType::kF32, -20, 0, false},
-                           Kind{DType::kF32, -149, 90, true}, Kind{DType::kF32, -149, -130, false}}) {
+  for (const Kind& kind :
+       {Kind{DType::kF32, 0, 0, false}, Kind{DType::kF16, 0, 0, false}, Kind{DType::kBF16, 0, 0, false},
+        Kind{DType::kF16, -24, 14, true}, Kind{DType::kF32, -20, 0, false}, Kind{DType::kF32, -149, 90, true},
+        Kind{DType::kF32, -149, -130, false}}) {
     std::vector<double> data(kPlaces), x(kUpdates), exact(kPlaces), sizes(kPlaces);
     std::vector<int64_t> index(kUpdates);
     const auto rounded = [&](double value) { return scalar::RoundTo(static_cast<float>(value), kind.type); };
@@ -125,40 +128,26 @@ TEST(SumInIntegersTest, LargeNumbersCancel) {
   EXPECT_EQ(Summed(DType::kF32, data, x, index), std::vector<float>(kPlaces, 0.5f));
 }
 
-TEST(SumInIntegersTest, SpecialNumbersAreThoseOfASum) {
-  struct Place {
-    double data;
-    std::vector<double> updates;
-    float sum;
-  };
-  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
-  const Place places[] = {{1, {kInf, 2, -3e38}, inf},
-                          {1, {-kInf, 2, -kInf}, -inf},
-                          {1, {kInf, -kInf}, nan},
-                          {1, {nan, 5}, nan},
-                          {-kInf, {kInf}, nan},
-                          {kInf, {1, -7}, inf},
-                          {kInf, {}, inf},
-                          {nan, {}, nan},
-                          {-0.0, {}, -0.0f},
-                          {-0.0, {-0.0, -0.0}, -0.0f},
-                          {0, {-0.0}, 0},
-                          {-0.0, {1, -1}, 0},
-                          {1e30, {3e38, 3e38}, inf},
-                          {0, {3e38, 3e38, -3e38}, 3e38f},
-                          {0, {1e-45, 1e-45}, 2.8e-45f}};
-  std::vector<double> data(kPlaces, 1), x(kUpdates, 1.5);
+struct Place {
+  double data;
+  std::vector<double> updates;
+  float sum;
+};
+
+// The last of 300 places also takes all updates beyond those.
+void ExpectSums(DType type, const std::vector<Place>& places) {
+  std::vector<double> data(kPlaces, 1), x(kUpdates, 0.5);
   std::vector<int64_t> index(kUpdates, kPlaces - 1);
   size_t used = 0;
-  for (size_t p = 0; p < std::size(places); ++p) {
+  for (size_t p = 0; p < places.size(); ++p) {
     data[p] = places[p].data;
     for (double update : places[p].updates) {
       index[used] = static_cast<int64_t>(p);
       x[used++] = update;
     }
   }
-  const std::vector<float> y = Summed(DType::kF32, data, x, index);
-  for (size_t p = 0; p < std::size(places); ++p) {
+  const std::vector<float> y = Summed(type, data, x, index);
+  for (size_t p = 0; p < places.size(); ++p) {
     if (places[p].sum != places[p].sum) {
       EXPECT_NE(y[p], y[p]) << p;
     } else {
@@ -166,8 +155,27 @@ TEST(SumInIntegersTest, SpecialNumbersAreThoseOfASum) {
       EXPECT_EQ(std::signbit(y[p]), std::signbit(places[p].sum)) << p;
     }
   }
-  // All other updates meet in the last place, whose sum does not overflow.
-  EXPECT_EQ(y.back(), 1 + 1.5f * static_cast<float>(kUpdates - static_cast<int64_t>(used)));
+  const float all = 1 + 0.5f * static_cast<float>(kUpdates - static_cast<int64_t>(used));
+  EXPECT_EQ(y.back(), scalar::RoundTo(all, type));
+}
+
+TEST(SumInIntegersTest, SpecialNumbersAreThoseOfASum) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  std::vector<Place> places = {
+      {1, {kInf, 2, -3e4}, inf}, {1, {-kInf, 2, -kInf}, -inf}, {1, {kInf, -kInf}, nan}, {1, {nan, 5}, nan},
+      {-kInf, {kInf}, nan},      {kInf, {1, -7}, inf},         {kInf, {}, inf},         {nan, {}, nan},
+      {-0.0, {}, -0.0f},         {-0.0, {-0.0, -0.0}, -0.0f},  {0, {-0.0}, 0}};
+  std::vector<Place> half = places, single = places;
+  half.insert(half.end(), {{100, {65504, 65504}, inf},
+                           {0, {65504, 65504, -65504}, 65504},
+                           {-65504, {-65504, 65504}, -65504},
+                           {0, {0x1p-24, 0x1p-24}, 0x1p-23f}});
+  ExpectSums(DType::kF16, half);
+  single.insert(single.end(), {{-0.0, {1, -1}, 0},
+                               {1e30, {3e38, 3e38}, inf},
+                               {0, {3e38, 3e38, -3e38}, 3e38f},
+                               {0, {1e-45, 1e-45}, 2.8e-45f}});
+  ExpectSums(DType::kF32, single);
 }
 
 }  // namespace

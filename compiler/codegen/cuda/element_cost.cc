@@ -91,17 +91,22 @@ double OwnedCycles(const PartContext& context) {
          together * own * items * point_bytes / gpu.owned_bytes;
 }
 
-// Sectors of an element of a data-dependent place: its own, unless the innermost loop moves on to the next
-// one.
+// Sectors of an element of a data-dependent place: inner loops may go over neighbours in memory.
 double SectorsOfElement(const Part& part, const Operand& operand) {
-  constexpr double kSector = 32;
-  const bool beside = !part.loops.empty() && operand.strides[part.loops.size() - 1] == 1 &&
-                      !IndicesMove(part, operand, part.loops.size() - 1);
-  return beside ? static_cast<double>(ByteSize(operand.dtype)) / kSector : 1;
+  constexpr int64_t kSector = 32;
+  int64_t run = 1;
+  for (size_t d = part.loops.size(); d-- > 0;) {
+    if (part.loops[d] == 1) continue;
+    if (operand.strides[d] != run || IndicesMove(part, operand, d)) break;
+    run *= part.loops[d];
+  }
+  const int64_t sectors = (run * ByteSize(operand.dtype) + kSector - 1) / kSector;
+  return static_cast<double>(sectors) / static_cast<double>(run);
 }
 
 // Updates by atomic operations: of each point, the elements that indices choose.
 double OrderFreeCycles(const PartContext& context, double points) {
+  constexpr double kMeet = 9, kSharing = 3000;  // an update of a sector waits for another; both syncs
   const GpuTable& gpu = GpuTableOf(context.target);
   const Part& part = context.part;
   const Update update = *UpdateOf(part);
@@ -112,9 +117,14 @@ double OrderFreeCycles(const PartContext& context, double points) {
     const bool itself = operand.param == part.operands[update.out].param;
     if (!operand.indirects.empty() && !(itself && sum)) read += SectorsOfElement(part, operand);
   }
-  const double changed =
-      SectorsOfElement(part, part.operands[update.out]) * (sum ? 1 : gpu.changing_extremes);
-  return points * (read / gpu.scattered_reads + changed / gpu.scattered_updates);
+  const Operand& out = part.operands[update.out];
+  const double reach = static_cast<double>(Reach(part, out)),
+               sectors = std::max(1.0, reach * static_cast<double>(ByteSize(out.dtype)) / 32);
+  const double blocks = static_cast<double>(BlocksThatShare(context, update));
+  if (blocks != 0) return kSharing + blocks * reach / sectors * kMeet;
+  const double changed = SectorsOfElement(part, out) * (sum ? 1 : gpu.changing_extremes);
+  return std::max(points * (read / gpu.scattered_reads + changed / gpu.scattered_updates),
+                  points * changed / sectors * kMeet);
 }
 
 double MapCycles(const PartPlan& plan) {

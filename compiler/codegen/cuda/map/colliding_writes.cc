@@ -82,6 +82,34 @@ std::optional<Update> UpdateOf(const Part& part) {
   return update;
 }
 
+int64_t Reach(const Part& part, const Operand& operand) {
+  int64_t last = 0;
+  const auto add = [&](int64_t stride, int64_t extent) {
+    if (last < 0 || stride < 0 || (stride > 0 && extent - 1 > ((int64_t{1} << 40) - last) / stride))
+      last = -1;
+    else
+      last += stride * (extent - 1);
+  };
+  for (size_t d = 0; d < part.loops.size(); ++d) add(operand.strides[d], part.loops[d]);
+  for (const Indirect& indirect : operand.indirects) add(indirect.stride, indirect.extent);
+  return last + 1;
+}
+
+int64_t BlocksThatShare(const PartContext& context, const Update& update) {
+  constexpr int64_t kMost = 1024;     // elements in shared memory
+  constexpr int64_t kCrowded = 450;   // updates of a sector
+  constexpr int64_t kOfBlock = 1024;  // points, at least
+  const Operand& out = context.part.operands[update.out];
+  const int64_t points = context.Points(0, context.part.loops.size()), reach = Reach(context.part, out);
+  const bool shareable = update.op == TapeOp::kAdd ? out.dtype == DType::kI64
+                                                   : update.op == TapeOp::kMax && out.dtype == DType::kF32;
+  if (!shareable || reach == 0 || reach > kMost || points >= int64_t{1} << 31) return 0;
+  const int64_t blocks =
+      std::clamp<int64_t>(points / kOfBlock, 1, 4 * static_cast<int64_t>(context.Processors()));
+  const int64_t sectors = (reach * ByteSize(out.dtype) + 31) / 32;
+  return points > kCrowded * sectors && points > 4 * reach * blocks ? blocks : 0;
+}
+
 bool IndicesMove(const Part& part, const Operand& out, size_t along) {
   return std::any_of(out.indirects.begin(), out.indirects.end(), [&](const Indirect& indirect) {
     return part.operands[indirect.operand].strides[along] != 0;

@@ -27,6 +27,13 @@ struct Update {
 // No value: points do something else.
 std::optional<Update> UpdateOf(const Part& part);
 
+// Elements from the first to the last that the operand can reach; 0 if it goes backwards.
+int64_t Reach(const Part& part, const Operand& operand);
+
+// Atomic updates that wait for one another: many of few elements. 0: each block of a map of order-free
+// updates puts them in memory one by one. Otherwise so many blocks first combine theirs in shared memory.
+int64_t BlocksThatShare(const PartContext& context, const Update& update);
+
 // Whether an index of the operand changes along the loop.
 bool IndicesMove(const Part& part, const Operand& out, size_t along);
 
