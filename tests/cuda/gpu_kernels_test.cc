@@ -606,7 +606,8 @@ TEST(GpuKernels, ExtremesOfOnePlaceComeInAnyOrder) {
     }
   }
   suite.Run();
-  EXPECT_EQ(suite.Count("update_extreme<"), suite.size());
+  EXPECT_EQ(suite.Count("share_maximum("), 1u);  // 3000 floats of 10 places
+  EXPECT_EQ(suite.Count("update_extreme<"), suite.size() - 1);
 }
 
 // y[r, i] = the number of x[r, j] that are less than x[r, i]. Each of these rows, which read the same
