@@ -102,6 +102,11 @@ class Device {
   // --- kernels. Prepares all kernels of the plan at once, so that none is loaded lazily. `plan` must outlive
   // the Module. Fails, naming the kernel, if one cannot be run.
   virtual Result<Module*> LoadModule(const PlanData& plan) = 0;
+  // The same in two calls: work that needs neither the caller nor the weights (a vendor library's load) may
+  // go on on a thread of the driver's until FinishModule, which returns its error. Nothing is launched before
+  // that. DestroyModule waits for the work too.
+  virtual Result<Module*> BeginModule(const PlanData& plan) { return LoadModule(plan); }
+  virtual Status FinishModule(Module*) { return Status::Ok(); }
   virtual void DestroyModule(Module* module) = 0;
 
   // --- order.
@@ -175,6 +180,9 @@ class Driver {
   virtual Result<Device*> Open(uint32_t index) = 0;
   // OK, or which requirement of the plan this driver cannot meet.
   virtual Status Supports(const PlanData& plan) const = 0;
+  // The same for a plan that is loaded next. What takes long to find out (whether a vendor's library opens)
+  // may go on on a thread of the driver's; then FinishModule returns the error.
+  virtual Status Expect(const PlanData& plan) { return Supports(plan); }
 
   // --- collectives. Only if DriverInfo::collectives. Makes everything that the collectives of `program`
   // need, for one session. The program's device i is this driver's devices[i], already open (over several

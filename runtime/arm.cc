@@ -4,17 +4,13 @@
 namespace rondo {
 namespace {
 
-Status NoMemory(const char* what) {
-  return Status::Error(Code::kOutOfMemory, "no host memory for a session's %s", what);
-}
-
 Status ResolveAddresses(SessionImpl* session, const Program& program, ArmedProgram* armed) {
   armed->steps = session->memory.New<ArmedStep>(program.steps.size());
-  if (armed->steps.data() == nullptr) return NoMemory("steps");
+  if (armed->steps.data() == nullptr) return NoMemoryFor("steps");
   for (size_t i = 0; i < program.steps.size(); ++i) {
     Span<const Binding> bindings = program.steps[i].bindings;
     Span<DeviceAddress> addresses = session->memory.New<DeviceAddress>(bindings.size());
-    if (addresses.data() == nullptr) return NoMemory("bindings");
+    if (addresses.data() == nullptr) return NoMemoryFor("bindings");
     for (size_t b = 0; b < bindings.size(); ++b) {
       const uint32_t buffer = bindings[b].buffer;
       armed->uses_state |= buffer != kNone && session->plan.data().buffers[buffer].kind == BufferKind::kState;
@@ -28,7 +24,7 @@ Status ResolveAddresses(SessionImpl* session, const Program& program, ArmedProgr
 Status MakeEvents(SessionImpl* session, const Program& program, ArmedProgram* armed) {
   armed->events = session->memory.New<Event*>(program.num_events);
   armed->recorded_by = session->memory.New<uint32_t>(program.num_events);
-  if (armed->events.data() == nullptr || armed->recorded_by.data() == nullptr) return NoMemory("events");
+  if (armed->events.data() == nullptr || armed->recorded_by.data() == nullptr) return NoMemoryFor("events");
   for (uint32_t& step : armed->recorded_by) step = kNone;
   for (uint32_t i = 0; i < program.steps.size(); ++i) {
     uint32_t event = program.steps[i].records;
@@ -69,7 +65,7 @@ Status FindNeeds(SessionImpl* session, const Program& program, ArmedProgram* arm
                          p.first_step);
   }
   Span<uint32_t> needs = session->memory.New<uint32_t>(count);
-  if (needs.data() == nullptr) return NoMemory("partitions");
+  if (needs.data() == nullptr) return NoMemoryFor("partitions");
   armed->partitions[index].needs = needs;
   for (uint32_t partition : last) {
     if (partition != 0) needs[--count] = partition - 1;
@@ -217,7 +213,7 @@ Status ArmProgram(SessionImpl* session, uint32_t program_index) {
   if (armed->partitions.data() == nullptr || armed->inputs.data() == nullptr ||
       armed->outputs.data() == nullptr) {
     armed->partitions = {};
-    return NoMemory("partitions and ports");
+    return NoMemoryFor("partitions and ports");
   }
   if (!program.sync_points.empty()) {
     RuntimeImpl* runtime = session->runtime_impl;

@@ -107,7 +107,7 @@ Status MakeArrays(rondo_session* handle, const rondo::PlanData& data) {
   handle->inputs = handle->memory.New<rondo::Input>(inputs);
   handle->outputs = handle->memory.New<rondo::Output>(outputs);
   if (handle->inputs.data() == nullptr || handle->outputs.data() == nullptr) {
-    return Status::Error(Code::kOutOfMemory, "no host memory for a session's tensors");
+    return rondo::NoMemoryFor("tensors");
   }
   return Status::Ok();
 }
@@ -333,7 +333,7 @@ rondo_error* rondo_session_create_with(rondo_runtime* runtime, const rondo_plan*
   rondo_session* handle =
       rondo::NewObject<rondo_session>(rondo::DefaultHostAllocator(), rondo::DefaultHostAllocator());
   if (handle == nullptr) {
-    return ToError(Status::Error(Code::kOutOfMemory, "no host memory for a session's handle"));
+    return ToError(rondo::NoMemoryFor("handle"));
   }
   handle->session = made.Take();
   Status status = MakeArrays(handle, plan->plan.data());

@@ -105,26 +105,31 @@ Status FillWeights(LoadedPlan* loaded, uint32_t index, Stream* stream, StopSigna
 }
 
 // Other sessions' runs continue while weights are copied.
-Status LoadDevice(RuntimeImpl* runtime, LoadedPlan* loaded, uint32_t index, StopSignal* stop) {
+Status LoadWeights(RuntimeImpl* runtime, LoadedPlan* loaded, uint32_t index, Quiet* quiet, StopSignal* stop) {
   LoadedDevice& d = loaded->devices[index];
-  Quiet quiet(runtime);
-  RONDO_ASSIGN_OR_RETURN(d.device, runtime->OpenDevice(index));
-  RONDO_ASSIGN_OR_RETURN(d.module, d.device->LoadModule(loaded->plan.data()));
-  bool all_mapped = false;
-  RONDO_RETURN_IF_ERROR(MapWeights(loaded, index, runtime->driver->Info().host_memory, &all_mapped));
-  if (all_mapped) return Status::Ok();
   uint64_t bytes = loaded->plan.data().requirements.devices[index].weights;
   RONDO_ASSIGN_OR_RETURN(d.weights, AllocateOn(d.device, bytes, kPageBytes, "weights", index));
   d.weight_bytes = bytes;
   runtime->metrics.weight_bytes.fetch_add(bytes, std::memory_order_acq_rel);
   ScopedStream stream(d.device);
   RONDO_RETURN_IF_ERROR(stream.status());
-  quiet.Pause();
+  quiet->Pause();
   Status filled = FillWeights(loaded, index, stream.get(), stop);
-  quiet.Resume();
+  quiet->Resume();
   RONDO_RETURN_IF_ERROR(filled);
   uint32_t failed_step = kNone;
   return d.device->Synchronize(stream.get(), &failed_step);
+}
+
+Status LoadDevice(RuntimeImpl* runtime, LoadedPlan* loaded, uint32_t index, StopSignal* stop) {
+  LoadedDevice& d = loaded->devices[index];
+  Quiet quiet(runtime);
+  RONDO_ASSIGN_OR_RETURN(d.device, runtime->OpenDevice(index));
+  RONDO_ASSIGN_OR_RETURN(d.module, d.device->BeginModule(loaded->plan.data()));
+  bool all_mapped = false;
+  RONDO_RETURN_IF_ERROR(MapWeights(loaded, index, runtime->driver->Info().host_memory, &all_mapped));
+  if (!all_mapped) RONDO_RETURN_IF_ERROR(LoadWeights(runtime, loaded, index, &quiet, stop));
+  return d.device->FinishModule(d.module);
 }
 
 void Unload(RuntimeImpl* runtime, LoadedPlan* loaded) {

@@ -132,21 +132,23 @@ Status CheckProgram(const Program& program, const DriverInfo& info) {
 
 }  // namespace
 
-Status Runtime::Supports(const Plan& plan) const {
+Status Runtime::Supports(const Plan& plan) const { return impl_->Supports(plan, false); }
+
+Status RuntimeImpl::Supports(const Plan& plan, bool loads_next) {
   if (!plan.valid()) return Status::Error(Code::kInvalidArgument, "the plan is an empty handle");
   const PlanData& data = plan.data();
-  DriverInfo info = impl_->driver->Info();
+  DriverInfo info = driver->Info();
   const size_t devices = data.requirements.devices.size();
-  if (devices > impl_->device_count || (info.processes > 1 && devices != info.processes)) {
+  if (devices > device_count || (info.processes > 1 && devices != info.processes)) {
     return Status::Error(Code::kUnsupported, "the plan needs %zu devices; this runtime has %u", devices,
-                         impl_->device_count);
+                         device_count);
   }
   if (data.requirements.least_driver_version > info.driver_version) {
     return Status::Error(Code::kUnsupported, "the plan needs driver version %u; \"%s\" has %u",
                          data.requirements.least_driver_version, info.name, info.driver_version);
   }
   for (const Program& program : data.programs) RONDO_RETURN_IF_ERROR(CheckProgram(program, info));
-  return impl_->driver->Supports(data);
+  return loads_next ? driver->Expect(data) : driver->Supports(data);
 }
 
 }  // namespace rondo

@@ -19,6 +19,7 @@
 
 namespace rondo {
 
+class Plan;
 struct LoadedPlan;
 
 // Blocks of weights, arena and state are whole pages.
@@ -29,6 +30,8 @@ struct RuntimeImpl {
 
   // The device for a plan's device `index`, opened if needed. The caller holds `mutex`.
   Result<Device*> OpenDevice(uint32_t index);
+  // As Runtime::Supports. `loads_next`: the plan is loaded next, so that loading may return the error.
+  Status Supports(const Plan& plan, bool loads_next);
 
   HostAllocator allocator;
   LogHook log;

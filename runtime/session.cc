@@ -28,13 +28,13 @@ Status StickTo(SessionImpl* session, Status status) {
   return status;
 }
 
+Status NoMemoryFor(const char* what) {
+  return Status::Error(Code::kOutOfMemory, "no host memory for a session's %s", what);
+}
+
 namespace {
 
 constexpr uint64_t RoundToPages(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
-
-Status NoMemory(const char* what) {
-  return Status::Error(Code::kOutOfMemory, "no host memory for a session's %s", what);
-}
 
 Status MakeStreams(SessionImpl* session, SessionDevice* d) {
   uint32_t count = 1;
@@ -42,7 +42,7 @@ Status MakeStreams(SessionImpl* session, SessionDevice* d) {
     if (program.num_streams > count) count = program.num_streams;
   }
   d->streams = session->memory.New<Stream*>(count);
-  if (d->streams.data() == nullptr) return NoMemory("streams");
+  if (d->streams.data() == nullptr) return NoMemoryFor("streams");
   for (Stream*& stream : d->streams) {
     RONDO_ASSIGN_OR_RETURN(stream, d->device->CreateStream());
     d->device->SetStop(stream, &session->stop);
@@ -111,7 +111,7 @@ Status MakeDevice(SessionImpl* session, uint32_t index) {
 Status PlaceBuffers(SessionImpl* session) {
   Span<const Buffer> buffers = session->plan.data().buffers;
   session->addresses = session->memory.New<DeviceAddress>(buffers.size());
-  if (session->addresses.data() == nullptr) return NoMemory("buffers");
+  if (session->addresses.data() == nullptr) return NoMemoryFor("buffers");
   for (size_t i = 0; i < buffers.size(); ++i) {
     const Buffer& b = buffers[i];
     const SessionDevice& d = session->devices[b.device];
@@ -124,7 +124,7 @@ Status PlaceBuffers(SessionImpl* session) {
   return Status::Ok();
 }
 
-Status Supports(SessionImpl* session) { return session->runtime.Supports(session->plan); }
+Status Supports(SessionImpl* session) { return session->runtime_impl->Supports(session->plan, true); }
 
 // Chooses what each program runs: of itself and its variants, the first that keeps to session->most_bytes.
 // Comes to the variants before their programs, and to the smallest first.
@@ -133,7 +133,7 @@ Status Choose(SessionImpl* session) {
   uint64_t state = 0;
   for (const DeviceBytes& device : data.requirements.devices) state = std::max(state, device.state);
   session->programs = session->memory.New<ArmedProgram>(data.programs.size());
-  if (session->programs.data() == nullptr) return NoMemory("programs");
+  if (session->programs.data() == nullptr) return NoMemoryFor("programs");
   uint64_t most = 0;
   for (auto p = static_cast<uint32_t>(data.programs.size()); p-- > 0;) {
     const Program& program = data.programs[p];
@@ -162,7 +162,7 @@ Status Prepare(SessionImpl* session) {
   RONDO_RETURN_IF_ERROR(Choose(session));
   RONDO_ASSIGN_OR_RETURN(session->loaded, AcquirePlan(session->runtime_impl, session->plan, &session->stop));
   session->devices = session->memory.New<SessionDevice>(session->plan.data().requirements.devices.size());
-  if (session->devices.data() == nullptr) return NoMemory("devices");
+  if (session->devices.data() == nullptr) return NoMemoryFor("devices");
   {
     const Quiet quiet(session->runtime_impl);
     for (uint32_t i = 0; i < session->devices.size(); ++i) {
@@ -377,7 +377,7 @@ Result<Session> Session::Create(const Runtime& runtime, const Plan& plan, const 
   uint64_t most = options.memory_limit != 0 ? options.memory_limit : ~uint64_t{0};
   for (;;) {
     SessionImpl* impl = NewObject<SessionImpl>(shared->allocator, shared->allocator, runtime, shared, plan);
-    if (impl == nullptr) return NoMemory("handle");
+    if (impl == nullptr) return NoMemoryFor("handle");
     shared->sessions.fetch_add(1, std::memory_order_acq_rel);
     Session session(impl);
     impl->run_timeout_ns = options.run_timeout_ns;

@@ -194,6 +194,9 @@ uint32_t NodeOf(const Program& program, const Partition& p, uint32_t step);
 // Records the ONNX node.
 Status AtStep(const SessionImpl* session, const Status& status, uint32_t program, uint32_t step);
 
+// kOutOfMemory: no host memory for a session's `what`.
+Status NoMemoryFor(const char* what);
+
 // Makes `status` the session's permanent error, unless it is OK or there already is one. The caller must hold
 // the session.
 Status StickTo(SessionImpl* session, Status status);

@@ -14,12 +14,11 @@
 namespace rondo::cuda {
 
 Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpRegistry* ops,
-                                       const ThreadHooks& hooks, const char* library_path, Ending* ending) {
-  CudaDevice* device = new (std::nothrow) CudaDevice(api, ops, hooks, ending);
+                                       const ThreadHooks& hooks, CublasLtOpening* cublaslt, Ending* ending) {
+  CudaDevice* device = new (std::nothrow) CudaDevice(api, ops, hooks, cublaslt, ending);
   if (device == nullptr)
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for it", index);
   device->index_ = index;
-  device->library_path_ = library_path;
   Error error = api.device_get(&device->id_, static_cast<int>(index));
   if (error == 0) error = api.device_attribute(&device->major_, kMajorAttribute, device->id_);
   if (error == 0) error = api.device_attribute(&device->minor_, kMinorAttribute, device->id_);
@@ -192,6 +191,14 @@ Status CudaDevice::FillSynthetic(DeviceAddress to, DType dtype, uint64_t element
 // ------------------------------------------------------------------------------------- kernels
 
 Result<Module*> CudaDevice::LoadModule(const PlanData& plan) {
+  RONDO_ASSIGN_OR_RETURN(Module * module, BeginModule(plan));
+  const Status status = FinishModule(module);
+  if (status.ok()) return module;
+  DestroyModule(module);
+  return status;
+}
+
+Result<Module*> CudaDevice::BeginModule(const PlanData& plan) {
   const ModuleChoice choice = Choose(plan);
   if (choice.module == nullptr) {
     const GpuTarget* target = TargetFor(major_ * 10 + minor_);
@@ -204,6 +211,7 @@ Result<Module*> CudaDevice::LoadModule(const PlanData& plan) {
   CudaModule* module = new (std::nothrow) CudaModule;
   if (module == nullptr)
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a module", index_);
+  modules_.fetch_add(1);
   Status status = LoadKernels(plan, *choice.module, module);
   if (status.ok() && !plan.custom_ops.empty()) {
     Result<CudaCalls*> calls = CudaCalls::Create(*this, plan, ops_);
@@ -228,6 +236,7 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
                          plan.kernels.size());
   module->plan = &plan;
   module->num_kernels = plan.kernels.size();
+  status = BeginMatmuls(code, module);
   for (size_t c = 0; c < code.codes.size() && status.ok(); ++c) {
     ModuleHandle handle = nullptr;
     status = LoadCode(&handle, code.codes[c].data(), "loading machine code");
@@ -270,7 +279,7 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
     if (status.ok() && kernel.tensor_maps.data() == nullptr)
       status = Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a kernel", index_);
   }
-  return status.ok() ? PrepareMatmuls(plan, code, module) : status;
+  return status;
 }
 
 Status CudaDevice::CheckCompiled(Function function, const KernelBinary& binary, uint32_t threads) {
@@ -309,12 +318,21 @@ void CudaDevice::DropWeightCopy(StreamHandle of) {
   weight_copy_.reset();
 }
 
+Status CudaDevice::FinishModule(Module* module) {
+  CudaModule* const m = ToCuda(module);
+  if (m->has_thread) hooks_.join(hooks_.user, m->thread);
+  m->has_thread = false;
+  return m->prepared;
+}
+
 void CudaDevice::DestroyModule(Module* module) {
+  (void)FinishModule(module);
   DropWeightCopy(nullptr);
   ToCuda(module)->calls.reset();
   Use use(*this);
   for (ModuleHandle handle : ToCuda(module)->handles) api_.module_unload(handle);
   delete ToCuda(module);
+  modules_.fetch_sub(1);
 }
 
 Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses,

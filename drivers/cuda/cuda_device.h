@@ -11,7 +11,7 @@
 #include "drivers/cuda/choose_module.h"
 #include "drivers/cuda/collective_notes.h"
 #include "drivers/cuda/copy_team.h"
-#include "drivers/cuda/cublaslt_api.h"
+#include "drivers/cuda/cublaslt_opening.h"
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_calls.h"
 #include "drivers/cuda/device_blocks.h"
@@ -58,6 +58,8 @@ struct CudaKernel {
   const NormKernel* norm = nullptr;  // in the module's arena: a norm that the all-reduce before it can do
 };
 
+class CudaDevice;
+
 struct CudaModule {
   const PlanData* plan = nullptr;
   Arena arena;
@@ -65,6 +67,12 @@ struct CudaModule {
   std::unique_ptr<CudaKernel[]> kernels;  // one for each kernel of the plan
   size_t num_kernels = 0;
   std::unique_ptr<CudaCalls> calls;  // null: the plan has none
+  // The thread that prepares its library matmuls, if one does, and what came of it.
+  CudaDevice* device = nullptr;
+  const CodeModule* code = nullptr;
+  void* thread = nullptr;
+  bool has_thread = false;
+  Status prepared;
 };
 
 // The origin of a graph's node.
@@ -146,10 +154,9 @@ inline CudaEvent* ToCuda(Event* event) { return reinterpret_cast<CudaEvent*>(eve
 
 class CudaDevice final : public Device {
  public:
-  // `ops` may be null. It, `ending` and `library_path` (as in CudaOptions; "" for none) must outlive the
-  // device.
+  // `ops` may be null. It, `ending` and `cublaslt` must outlive the device.
   static Result<CudaDevice*> Create(const Api& api, uint32_t index, const OpRegistry* ops,
-                                    const ThreadHooks& hooks, const char* library_path, Ending* ending);
+                                    const ThreadHooks& hooks, CublasLtOpening* cublaslt, Ending* ending);
   ~CudaDevice() override;
 
   // Compute capability of the device: 9 and 0 for sm_90.
@@ -207,6 +214,8 @@ class CudaDevice final : public Device {
   Status FillSynthetic(DeviceAddress to, DType dtype, uint64_t elements, uint64_t key, float scale,
                        Stream* stream) override;
   Result<Module*> LoadModule(const PlanData& plan) override;
+  Result<Module*> BeginModule(const PlanData& plan) override;
+  Status FinishModule(Module* module) override;
   void DestroyModule(Module* module) override;
   Result<Stream*> CreateStream() override;
   void DestroyStream(Stream* stream) override;
@@ -234,8 +243,16 @@ class CudaDevice final : public Device {
   Status WaitCollective(const CollectivePart& part, Stream* stream) override;
 
  private:
-  CudaDevice(const Api& api, const OpRegistry* ops, const ThreadHooks& hooks, Ending* ending)
-      : api_(api), ops_(ops), hooks_(hooks), ending_(ending), blocks_(api), fill_(*this), small_(*this) {}
+  CudaDevice(const Api& api, const OpRegistry* ops, const ThreadHooks& hooks, CublasLtOpening* cublaslt,
+             Ending* ending)
+      : api_(api),
+        ops_(ops),
+        hooks_(hooks),
+        ending_(ending),
+        opening_(cublaslt),
+        blocks_(api),
+        fill_(*this),
+        small_(*this) {}
   Status LoadKernels(const PlanData& plan, const CodeModule& code, CudaModule* module);
   // Makes weight_copy_ if the plan has enough weights.
   Status PrepareWeightCopy(const PlanData& plan);
@@ -258,8 +275,10 @@ class CudaDevice final : public Device {
   // Whether libcuda does not know the `bytes` at `memory` (pageable memory), so that a copy from or to them
   // blocks inside it. With the device's context current.
   Result<bool> IsOrdinary(const void* memory, uint64_t bytes);
-  // Chooses the algorithms of the plan's library matmuls and captures each once, so that nothing is loaded
-  // later.
+  // Chooses the algorithms of the module's library matmuls and captures each once, so that nothing is loaded
+  // later. BeginMatmuls has a thread do that until FinishModule, unless another plan is loaded: its sessions
+  // run while this one's weights are copied, and code is not loaded during runs.
+  Status BeginMatmuls(const CodeModule& code, CudaModule* module);
   Status PrepareMatmuls(const PlanData& plan, const CodeModule& code, CudaModule* module);
   Status CaptureOnce(LibraryMatmulRun* matmul, size_t params);
   Status LaunchMatmul(LibraryMatmulRun* matmul, Span<const DeviceAddress> addresses, CudaStream* stream,
@@ -271,8 +290,10 @@ class CudaDevice final : public Device {
   const OpRegistry* const ops_;
   const ThreadHooks hooks_;
   Ending* const ending_;
+  CublasLtOpening* const opening_;
+  std::atomic<uint32_t> modules_{0};  // not yet destroyed
   DeviceBlocks blocks_;
-  std::mutex mutex_;  // guards team_
+  std::mutex mutex_;  // guards team_ and cublaslt_
   SyntheticFill fill_;
   SmallKernels small_;
   // For the plan whose weights are being copied. Destroyed when its stream is waited for or, if this device
@@ -286,7 +307,6 @@ class CudaDevice final : public Device {
   uint32_t index_ = 0;
   DeviceId id_ = 0;
   Context context_ = nullptr;
-  const char* library_path_ = "";
   const cublaslt::Api* cublaslt_ = nullptr;  // with its handle, made for the first plan that needs them
   cublaslt::Handle cublaslt_handle_ = nullptr;
   int major_ = 0, minor_ = 0;

@@ -27,7 +27,8 @@ class CudaDriver final : public Driver {
         thread_hooks_(options.thread_hooks),
         count_(count),
         processes_(options.processes != nullptr && options.processes->size() > 1 ? options.processes
-                                                                                 : nullptr) {
+                                                                                 : nullptr),
+        opening_(options.thread_hooks) {
     means_.peers = &peers_;
     means_.processes = processes_;
     means_.kernels = processes_ == nullptr ? options.collectives : CollectiveKernels::kNccl;
@@ -42,6 +43,7 @@ class CudaDriver final : public Driver {
   bool Prepare(const CudaOptions& options) {
     const char* const library_path = options.library_path == nullptr ? "" : options.library_path;
     library_path_ = GrowingList<char>(library_path, std::strlen(library_path) + 1);
+    if (library_path_.ok()) opening_.SetPath(library_path_.data());
     devices_ = GrowingList<cuda::CudaDevice*>::Filled(count_, nullptr);
     small_up_to_ = GrowingList<SmallUpTo>(options.small_up_to.data(), options.small_up_to.size());
     means_.small_up_to = {small_up_to_.data(), small_up_to_.size()};
@@ -81,38 +83,14 @@ class CudaDriver final : public Driver {
     }
     std::lock_guard<std::mutex> lock(mutex_);
     if (devices_[index] == nullptr) {
-      RONDO_ASSIGN_OR_RETURN(devices_[index], cuda::CudaDevice::Create(api_, index, ops_, thread_hooks_,
-                                                                       library_path_.data(), &ending_));
+      RONDO_ASSIGN_OR_RETURN(devices_[index],
+                             cuda::CudaDevice::Create(api_, index, ops_, thread_hooks_, &opening_, &ending_));
     }
     return static_cast<Device*>(devices_[index]);
   }
 
-  Status Supports(const PlanData& plan) const override {
-    if (plan.modules.empty()) {
-      return Status::Error(
-          Code::kUnsupported,
-          "the plan was compiled for \"%.*s\" and has no machine code for a GPU; compile it with "
-          "--target cuda:sm_90a",
-          static_cast<int>(plan.requirements.target.size()), plan.requirements.target.data());
-    }
-    if (plan.requirements.least_driver_version > static_cast<uint32_t>(version_)) {
-      return Status::Error(Code::kUnsupported, "the plan needs driver version %u; this machine has %d",
-                           plan.requirements.least_driver_version, version_);
-    }
-    RONDO_RETURN_IF_ERROR(SupportsCalls(plan));
-    for (const CodeModule& module : plan.modules) {
-      if (!cuda::HasLibraryMatmuls(module)) continue;
-      const Status library = cublaslt::OpenApi(library_path_.data()).status();
-      RONDO_RETURN_IF_ERROR(cuda::NeedsLibrary(plan, module, library));
-    }
-    for (const Program& program : plan.programs) {
-      if (!NeedsNccl(program) || means_.nccl_status.ok()) continue;
-      return means_.nccl_status.At("program \"%.*s\" has %zu collectives",
-                                   static_cast<int>(program.name.size()), program.name.data(),
-                                   program.sync_points.size());
-    }
-    return Status::Ok();
-  }
+  Status Supports(const PlanData& plan) const override { return Check(plan, true); }
+  Status Expect(const PlanData& plan) override { return Check(plan, false); }
 
   Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override {
     RONDO_ASSIGN_OR_RETURN(
@@ -144,6 +122,37 @@ class CudaDriver final : public Driver {
  private:
   static cuda::CudaCollectives* ToCuda(Collectives* collectives) {
     return reinterpret_cast<cuda::CudaCollectives*>(collectives);
+  }
+
+  // Without `waits`, a library that the plan needs begins to be opened.
+  Status Check(const PlanData& plan, bool waits) const {
+    if (plan.modules.empty()) {
+      return Status::Error(
+          Code::kUnsupported,
+          "the plan was compiled for \"%.*s\" and has no machine code for a GPU; compile it with "
+          "--target cuda:sm_90a",
+          static_cast<int>(plan.requirements.target.size()), plan.requirements.target.data());
+    }
+    if (plan.requirements.least_driver_version > static_cast<uint32_t>(version_)) {
+      return Status::Error(Code::kUnsupported, "the plan needs driver version %u; this machine has %d",
+                           plan.requirements.least_driver_version, version_);
+    }
+    RONDO_RETURN_IF_ERROR(SupportsCalls(plan));
+    for (const CodeModule& module : plan.modules) {
+      if (!cuda::HasLibraryMatmuls(module)) continue;
+      if (!waits) {
+        opening_.Begin();
+        break;
+      }
+      RONDO_RETURN_IF_ERROR(cuda::NeedsLibrary(plan, module, opening_.Wait().status()));
+    }
+    for (const Program& program : plan.programs) {
+      if (!NeedsNccl(program) || means_.nccl_status.ok()) continue;
+      return means_.nccl_status.At("program \"%.*s\" has %zu collectives",
+                                   static_cast<int>(program.name.size()), program.name.data(),
+                                   program.sync_points.size());
+    }
+    return Status::Ok();
   }
 
   // Whether GPUs with peer access can do without NCCL is decided when a session is made.
@@ -198,6 +207,7 @@ class CudaDriver final : public Driver {
   const uint32_t count_;
   Processes* const processes_;      // null if there is one process
   GrowingList<char> library_path_;  // with its terminating 0
+  mutable cuda::CublasLtOpening opening_;
   GrowingList<SmallUpTo> small_up_to_;
   std::mutex mutex_;
   GrowingList<cuda::CudaDevice*> devices_;  // null entries are not opened

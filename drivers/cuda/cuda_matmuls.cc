@@ -4,12 +4,28 @@
 
 namespace rondo::cuda {
 
-Status CudaDevice::PrepareMatmuls(const PlanData& plan, const CodeModule& code, CudaModule* module) {
+Status CudaDevice::BeginMatmuls(const CodeModule& code, CudaModule* module) {
   if (!HasLibraryMatmuls(code)) return Status::Ok();
+  module->device = this;
+  module->code = &code;
+  const auto prepare = [](void* argument) -> void* {
+    auto* const m = static_cast<CudaModule*>(argument);
+    m->prepared = m->device->PrepareMatmuls(*m->plan, *m->code, m);
+    return nullptr;
+  };
+  const bool alone = modules_.load() == 1;
+  module->has_thread = alone && hooks_.start(hooks_.user, prepare, module, &module->thread) == 0;
+  if (module->has_thread) return Status::Ok();
+  prepare(module);
+  return module->prepared;
+}
+
+Status CudaDevice::PrepareMatmuls(const PlanData& plan, const CodeModule& code, CudaModule* module) {
+  Use use(*this);
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (cublaslt_handle_ == nullptr) {
-      const Result<const cublaslt::Api*> library = cublaslt::OpenApi(library_path_);
+      const Result<const cublaslt::Api*> library = opening_->Wait();
       RONDO_RETURN_IF_ERROR(NeedsLibrary(plan, code, library.status()));
       cublaslt_ = *library;
       RONDO_RETURN_IF_ERROR(

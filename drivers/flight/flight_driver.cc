@@ -46,12 +46,11 @@ class FlightDevice : public ForwardingDevice {
   FlightDevice(Device* inner, uint32_t index, FlightFile* file)
       : ForwardingDevice(inner), index_(index), file_(file) {}
 
-  Result<Module*> LoadModule(const PlanData& plan) override {
-    Result<Module*> module = inner_->LoadModule(plan);
-    const std::lock_guard lock(mutex_);
-    if (module.ok()) plans_[*module] = &plan;
-    return module;
+  Result<Module*> LoadModule(const PlanData& plan) override { return Noted(inner_->LoadModule(plan), plan); }
+  Result<Module*> BeginModule(const PlanData& plan) override {
+    return Noted(inner_->BeginModule(plan), plan);
   }
+  Status FinishModule(Module* module) override { return inner_->FinishModule(module); }
   void DestroyModule(Module* module) override {
     {
       const std::lock_guard lock(mutex_);
@@ -142,6 +141,12 @@ class FlightDevice : public ForwardingDevice {
     Module* module;
     uint32_t kernel, step;
   };
+
+  Result<Module*> Noted(Result<Module*> module, const PlanData& plan) {
+    const std::lock_guard lock(mutex_);
+    if (module.ok()) plans_[*module] = &plan;
+    return module;
+  }
 
   void Add(Kind kind, Stream* stream, uint32_t step = kNone, uint64_t value = 0, uint64_t text = 0) {
     file_->Add(index_, kind, NumberOf(stream), step, value, text);

@@ -24,6 +24,7 @@ class FlightDriver : public ForwardingDriver {
   static Result<FlightDriver*> Create(Driver* inner, const std::string& path);
   ~FlightDriver() override;
 
+  Status Expect(const PlanData& plan) override { return inner_->Expect(plan); }
   Result<Device*> Open(uint32_t index) override;
   Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override;
   void DestroyCollectives(Collectives* collectives) override;

@@ -20,9 +20,9 @@ Json ToJson(const RunsOn& on) {
 }
 
 Json ToJson(const ReadyTimes& ready) {
-  return {{"total", ready.total},   {"plan", ready.plan},       {"driver", ready.driver},
-          {"device", ready.device}, {"modules", ready.modules}, {"weights", ready.weights},
-          {"memory", ready.memory}, {"graphs", ready.graphs}};
+  return {{"total", ready.total},     {"plan", ready.plan},       {"driver", ready.driver},
+          {"device", ready.device},   {"modules", ready.modules}, {"weights", ready.weights},
+          {"library", ready.library}, {"memory", ready.memory},   {"graphs", ready.graphs}};
 }
 
 Json SpreadJson(const std::vector<double>& sorted) {

@@ -272,10 +272,9 @@ Result<std::unique_ptr<Driver>> RecordFlight(Driver* driver, const LoadOptions& 
 std::string ReadyTimes::Text() const {
   return Printf(
       "%.1f ms (plan %.1f: read, verified, checked; driver %.1f; device %.1f; machine code %.1f; weights "
-      "%.1f; "
-      "memory %.1f; graphs %.1f; rest %.1f)",
-      total, plan, driver, device, modules, weights, memory, graphs,
-      total - plan - driver - device - modules - weights - memory - graphs);
+      "%.1f; library %.1f: waited for after the weights; memory %.1f; graphs %.1f; rest %.1f)",
+      total, plan, driver, device, modules, weights, library, memory, graphs,
+      total - plan - driver - device - modules - weights - library - memory - graphs);
 }
 
 Status LoadOps(const std::vector<std::string>& paths, OpRegistry* registry) {

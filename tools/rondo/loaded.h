@@ -25,8 +25,10 @@ struct ReadyTimes {
   double device = 0;   // start the device
   double modules = 0;  // load machine code
   double weights = 0;  // copy or make
-  double memory = 0;   // allocate and zero
-  double graphs = 0;   // record, instantiate, upload
+  double library =
+      0;  // wait, after all these, for the rest of a vendor library's load, which goes on beside them
+  double memory = 0;  // allocate and zero
+  double graphs = 0;  // record, instantiate, upload
   std::string Text() const;
 };
 

@@ -37,6 +37,14 @@ class TimedDevice : public ForwardingDevice {
     Timed timed(&times_->modules);
     return inner_->LoadModule(plan);
   }
+  Result<Module*> BeginModule(const PlanData& plan) override {
+    Timed timed(&times_->modules);
+    return inner_->BeginModule(plan);
+  }
+  Status FinishModule(Module* module) override {
+    Timed timed(&times_->library);
+    return inner_->FinishModule(module);
+  }
   Status CopyIn(DeviceAddress to, const void* host, uint64_t bytes, Stream* stream) override {
     Timed timed(&times_->weights);
     return inner_->CopyIn(to, host, bytes, stream);
@@ -81,6 +89,7 @@ class TimedDriver : public Driver {
   DriverInfo Info() const override { return inner_->Info(); }
   uint32_t DeviceCount() const override { return inner_->DeviceCount(); }
   Status Supports(const PlanData& plan) const override { return inner_->Supports(plan); }
+  Status Expect(const PlanData& plan) override { return inner_->Expect(plan); }
   Result<Device*> Open(uint32_t index) override {
     Timed timed(&times_->device);
     RONDO_ASSIGN_OR_RETURN(Device * inner, inner_->Open(index));

@@ -121,6 +121,9 @@ RONDO_FAKE_LT_API size_t cublasLtGetVersion() { return 130000; }
 RONDO_FAKE_LT_API const char* cublasLtGetStatusString(int) { return "a failure of the fake"; }
 
 RONDO_FAKE_LT_API int cublasLtCreate(lt::Handle* handle) {
+  if (S().counts.on_create != nullptr) {
+    if (int error = S().counts.on_create(); error != 0) return error;
+  }
   rondo::fake_cuda::SetKernel(lt::kMatmul, {{8}, [](const std::vector<uint64_t>& params) {
                                               const auto* p = reinterpret_cast<lt::Matmul*>(params[0]);
                                               if (p->whole) Compute(*p), ++S().counts.matmuls;

@@ -13,6 +13,7 @@ struct Counts {
   int64_t matmuls = 0;               // matmuls computed
   int64_t bad_scratch = 0;           // enqueued with scratch that is too short, or not aligned to 256 bytes
   int algorithm = -1;                // of the last one enqueued
+  int (*on_create)() = nullptr;      // called by cublasLtCreate, which fails with its result unless that is 0
 };
 extern "C" RONDO_FAKE_LT_API Counts* RondoFakeCublasLtCounts();
 

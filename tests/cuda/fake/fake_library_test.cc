@@ -4,6 +4,7 @@
 #include "drivers/cuda/library_matmuls.h"
 #include "drivers/library/shared_library.h"
 #include "tests/cuda/fake/fake_session.h"
+#include "tests/cuda/make_cubin.h"
 #include "tests/plan/matmul_plan.h"
 
 namespace rondo {
@@ -42,9 +43,14 @@ TEST(LibraryOnCuda, IsLookedForBeforeAnythingIsLoaded) {
   DestroyCudaDriver(*driver);
   if (cublaslt::OpenApi("").ok()) {
     EXPECT_TRUE(status.ok()) << status.message();
-  } else {
-    EXPECT_SAYS(status, "Gemm \"mm\" is computed by cuBLASLt");
+    return;
   }
+  EXPECT_SAYS(status, "Gemm \"mm\" is computed by cuBLASLt");
+  // Create, which has a thread open it, says the same.
+  const std::vector<uint8_t> weights(sample.data.weights_bytes);
+  FakeSession s;
+  SealBinaries(&sample.data, sample.arena);
+  EXPECT_STREQ(s.Open(sample.data, weights).message(), status.message());
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ struct FakeSession {
     options.library_path = library_path;
     options.connect_seconds = connect_seconds;
     options.collectives = collectives;
+    options.thread_hooks = thread_hooks;
     RONDO_ASSIGN_OR_RETURN(driver, CreateCudaDriver(options));
     RONDO_ASSIGN_OR_RETURN(plan, Plan::FromData(data, weights));
     RuntimeOptions runtime_options;
@@ -46,6 +47,7 @@ struct FakeSession {
   const char* library_path = nullptr;  // of the vendors' libraries
   double connect_seconds = 120;
   CollectiveKernels collectives = CollectiveKernels::kNccl;
+  ThreadHooks thread_hooks = DefaultThreadHooks();
   Driver* driver = nullptr;
   Plan plan;
   Runtime runtime;

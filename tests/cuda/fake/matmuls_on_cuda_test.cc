@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda/fake/fake_cublaslt.h"
@@ -23,6 +27,28 @@ std::vector<float> Numbers(int64_t count, int seed) {
   return numbers;
 }
 
+// The driver's threads: how many were started and joined, and the contexts of GPUs when each started.
+struct Threads {
+  std::atomic<int> started{0}, joined{0};
+  std::atomic<int64_t> contexts[8] = {};
+
+  ThreadHooks Hooks() {
+    ThreadHooks hooks;
+    hooks.user = this;
+    hooks.start = [](void* user, void* (*entry)(void*), void* argument, void** thread) {
+      auto* const self = static_cast<Threads*>(user);
+      const int number = self->started++;
+      if (number < 8) self->contexts[number] = fake_cuda::Held().contexts;
+      return DefaultThreadHooks().start(nullptr, entry, argument, thread);
+    };
+    hooks.join = [](void* user, void* thread) {
+      ++static_cast<Threads*>(user)->joined;
+      DefaultThreadHooks().join(nullptr, thread);
+    };
+    return hooks;
+  }
+};
+
 class ProductsOnCuda : public testing::Test {
  protected:
   ProductsOnCuda() : sample_(MakeProductSample()) {
@@ -32,10 +58,12 @@ class ProductsOnCuda : public testing::Test {
     binary_.kind = BinaryKind::kLibraryMatmul;
     binary_.matmul = sample_.arena.Copy(std::vector<LibraryMatmul>{matmul}).data();
     module_ = sample_.data.modules[0];
+    generated_ = module_.binaries[0];
     module_.binaries = Span<const KernelBinary>(&binary_, 1);
     sample_.data.modules = Span<const CodeModule>(&module_, 1);
     Matmul().algorithm = kNone;
     s_.library_path = RONDO_FAKE_CUBLASLT_FOLDER;
+    s_.thread_hooks = threads_.Hooks();
     for (const auto& [numbers, buffer] : {std::pair(&w_, kProductW), std::pair(&b_, kProductB)}) {
       const Buffer& b = sample_.data.buffers[buffer];
       *numbers = Numbers(static_cast<int64_t>(b.bytes / 4), static_cast<int>(buffer));
@@ -47,10 +75,12 @@ class ProductsOnCuda : public testing::Test {
     s_.Close();
     gpu_.reset();
     EXPECT_EQ(fake_cuda::Held(), fake_cuda::Balance());
+    EXPECT_EQ(threads_.started, threads_.joined);
     if (counts() == nullptr) return;
     EXPECT_EQ(counts()->handles, 0);
     EXPECT_EQ(counts()->objects, 0);
     EXPECT_EQ(counts()->bad_scratch, 0);
+    counts()->on_create = nullptr;
   }
   LibraryMatmul& Matmul() { return const_cast<LibraryMatmul&>(*binary_.matmul); }
   Status Open() {
@@ -58,9 +88,10 @@ class ProductsOnCuda : public testing::Test {
     SealBinaries(&sample_.data, sample_.arena);
     return s_.Open(sample_.data, weights_);
   }
-  // The library's counts; null until it is open.
-  static fake_cublaslt::Counts* counts() {
-    void* library = dlopen(RONDO_FAKE_CUBLASLT_FOLDER "/libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
+  // The library's counts; null until it is open, which `open` does.
+  static fake_cublaslt::Counts* counts(bool open = false) {
+    void* library =
+        dlopen(RONDO_FAKE_CUBLASLT_FOLDER "/libcublasLt.so.13", RTLD_NOW | (open ? 0 : RTLD_NOLOAD));
     if (library == nullptr) return nullptr;
     return reinterpret_cast<fake_cublaslt::Counts* (*)()>(dlsym(library, "RondoFakeCublasLtCounts"))();
   }
@@ -88,11 +119,12 @@ class ProductsOnCuda : public testing::Test {
   }
 
   Sample sample_;
-  KernelBinary binary_;
+  KernelBinary binary_, generated_;
   CodeModule module_;
   std::vector<float> w_, b_;
   std::vector<uint8_t> weights_;
   std::unique_ptr<FakeGpu> gpu_;
+  Threads threads_;
   FakeSession s_;
 };
 
@@ -126,6 +158,72 @@ TEST_F(ProductsOnCuda, HaveNoAlgorithmThatWantsMoreScratchThanThePlanGives) {
   EXPECT_SAYS(opened, "has 2 algorithms");
   EXPECT_SAYS(opened, "within 3840 bytes of workspace, and number 3 is asked for");
   EXPECT_SAYS(opened, "--matmuls generated");
+}
+
+// The library's start waits for a copy of weights, which would never begin if the copies waited for it.
+TEST_F(ProductsOnCuda, TheLibraryStartsWhileWeightsAreCopied) {
+  static std::atomic<bool> copied;
+  static fake_cuda::HostCopies before;
+  copied = false;
+  before = fake_cuda::CountHostCopies();
+  counts(true)->on_create = [] {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!copied && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::yield();
+      copied = fake_cuda::CountHostCopies() != before;
+    }
+    return 0;
+  };
+  const Status opened = Open();
+  ASSERT_TRUE(opened.ok()) << opened.message();
+  EXPECT_TRUE(copied);
+  ExpectRight(false, 1);
+}
+
+TEST_F(ProductsOnCuda, TheLibraryIsOpenedWhileTheGpuStarts) {
+  const Status opened = Open();
+  ASSERT_TRUE(opened.ok()) << opened.message();
+  EXPECT_EQ(threads_.started, 2);      // one opens it, one prepares the matmuls
+  EXPECT_EQ(threads_.contexts[0], 0);  // before the GPU is opened
+  EXPECT_EQ(threads_.contexts[1], 1);
+  EXPECT_EQ(threads_.joined, 2);
+  const Result<Session> another = Session::Create(s_.runtime, s_.plan);
+  EXPECT_TRUE(another.ok());
+  EXPECT_EQ(threads_.started, 2);
+}
+
+// Sessions of the first plan may run while the second plan's weights are copied, and loading code could hold
+// them up.
+TEST_F(ProductsOnCuda, ASecondPlanIsPreparedBeforeItsWeightsAreCopied) {
+  ASSERT_TRUE(Open().ok());
+  const Plan second = Plan::FromData(sample_.data, weights_).Take();
+  const Result<Session> session = Session::Create(s_.runtime, second);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  EXPECT_EQ(threads_.started, 2);
+}
+
+TEST_F(ProductsOnCuda, ALibraryThatDoesNotStartFailsCreate) {
+  counts(true)->on_create = [] { return 7; };
+  const Status opened = Open();
+  EXPECT_EQ(opened.code(), Code::kInternal);
+  EXPECT_STREQ(opened.message(), "cuda device 0: cublasLtCreate: a failure of the fake (7)");
+  EXPECT_EQ(s_.runtime.session_count(), 0u);
+  counts()->on_create = nullptr;
+  const Result<Session> later = Session::Create(s_.runtime, s_.plan);
+  EXPECT_TRUE(later.ok()) << later.status().message();
+}
+
+// In a process of its own, since libraries stay open.
+TEST_F(ProductsOnCuda, APlanWithoutThemNeverOpensTheLibrary) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto open = [&] {
+    binary_ = generated_;
+    const Status opened = Open();
+    const bool library = counts() != nullptr;
+    std::fprintf(stderr, "[%s] %s\n", opened.message(), library ? "open" : "not open");
+    std::exit(opened.ok() ? 0 : 1);
+  };
+  EXPECT_EXIT(open(), testing::ExitedWithCode(0), "\\[\\] not open");
 }
 
 // Fails each call of the driver that can fail, once.
