@@ -102,6 +102,7 @@ enum class Skeleton : uint8_t {
   kMatMul = 2,       // acc_j[b,m,n] = sum_k lhs[b,m,k] * rhs_j[b,k,n]
   kConvolution = 3,  // acc_j[n,g,o,out] = combine over c, kernel of input (* weight_j)
   kAttention = 4,    // acc[b,q,v] = sum_k softmax_k(scale * q.k + mask) v
+  kTopK = 5,         // acc[b,r] = the place in row b of the element that comes r-th (core/row_order.h)
 };
 
 enum class Combine : uint8_t {
@@ -109,6 +110,7 @@ enum class Combine : uint8_t {
   kMax = 1,      // greatest present input
   kSum = 2,      // sum of present inputs (average pooling divides in the epilogue)
   kMean = 3,     // mean over the present inputs
+  kMin = 4,      // kTopK: the smallest elements come first (kMax: the greatest)
 };
 
 // One stage of a row reduction. A per-row stage runs once a row, a per-element stage once for each point of
@@ -129,6 +131,7 @@ inline constexpr uint16_t kUnless = 0x8000;  // in Part::when: the operand must 
 //                 n = spatial, reduced = 1 + spatial. Pools have g = channels, o = c = 1.
 //   kAttention:   [outer (batch, heads)..., m (query)..., n (value features)..., reduced (key)...,
 //                 features...]
+//   kTopK:        [outer, m (rows)..., n (rank), reduced (element)]: one loop of ranks, one of elements
 // Counts not named for a skeleton are 0.
 struct Part {
   Skeleton skeleton = Skeleton::kMap;
@@ -137,7 +140,7 @@ struct Part {
   bool nan_to_zero = false;  // kAttention: a row whose softmax is NaN contributes 0
   uint8_t outer = 0, m = 0, n = 0, reduced = 0, features = 0;
   // Operands with a role, as indices into `operands`; kNoOperand where absent.
-  uint16_t lhs = kNoOperand;           // matmul lhs, convolution input, attention q
+  uint16_t lhs = kNoOperand;           // matmul lhs, convolution input, attention q, elements of kTopK
   uint16_t keys = kNoOperand;          // attention k
   uint16_t values = kNoOperand;        // attention v
   uint16_t mask = kNoOperand;          // attention, over [outer, m, reduced]: bool (1 keeps) or added float
@@ -159,7 +162,7 @@ struct Part {
   Tape body;                      // kMap
   Span<const Stage> stages;       // kReduction
   uint8_t scalars = 0, kept = 0;  // kReduction: row scalars and kept rows used
-  // Over [outer, m, n]; reads accumulators, stores results. kMatMul, kConvolution, kAttention.
+  // Over [outer, m, n]; reads accumulators, stores results. kMatMul, kConvolution, kAttention, kTopK.
   Tape epilogue;
   // Conditions: operands of one bool each, negated if marked kUnless. A driver checks them in order. At the
   // first that does not hold it skips the part, whose results are then not needed or already there. The part

@@ -375,7 +375,7 @@ constexpr const char* Name(BufferKind k) {
   return kNames[static_cast<int>(k)];
 }
 constexpr const char* Name(Skeleton s) {
-  constexpr const char* kNames[] = {"map", "reduction", "matmul", "convolution", "attention"};
+  constexpr const char* kNames[] = {"map", "reduction", "matmul", "convolution", "attention", "top_k"};
   return kNames[static_cast<int>(s)];
 }
 constexpr const char* Name(CollectiveOp op) {

@@ -39,7 +39,8 @@ double WorkOf(const Graph& graph, const Node& node) {
       return Elements(node) * window;
     }
     case Op::kAttention: return 2 * Elements(input(0)) * static_cast<double>(input(1).shape[2]);
-    case Op::kReduce: return Elements(input(0));
+    case Op::kReduce:
+    case Op::kTopK: return Elements(input(0));
     case Op::kLoop: {
       const ir::LoopInfo& info = *node.As<ir::LoopAttrs>().info;
       double round = 0;

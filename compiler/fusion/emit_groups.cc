@@ -256,6 +256,7 @@ Status EmitPart(Context* context, const Group& group, LoweredOp* op, Obstacle* o
     case Skeleton::kMatMul: return EmitMatmul(context, group, op, obstacle);
     case Skeleton::kConvolution: return EmitConvolution(context, group, op, obstacle);
     case Skeleton::kAttention: return EmitAttention(context, group, op, obstacle);
+    case Skeleton::kTopK: return EmitTopK(context, group, op, obstacle);
   }
   return Status::Error(Code::kInternal, "unknown skeleton");
 }

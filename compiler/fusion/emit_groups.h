@@ -14,6 +14,7 @@ Status EmitReduction(Context* context, const Group& group, LoweredOp* op, Obstac
 Status EmitMatmul(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitConvolution(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitAttention(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
+Status EmitTopK(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 // The op that starts the collective; adds it to program.collectives.
 Status EmitLoop(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitCall(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);

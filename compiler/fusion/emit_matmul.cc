@@ -1,5 +1,5 @@
-// Matmuls and attention: the loops are the sink's, with roles that depend on how the accumulator moves with
-// them.
+// Matmuls, attention and top k: the loops are the sink's, with roles that depend on how the accumulator moves
+// with them.
 #include <algorithm>
 #include <optional>
 
@@ -329,6 +329,44 @@ Status EmitAttention(Context* context, const Group& group, LoweredOp* op, Obstac
     return Status::Ok();
   }
   acc.Arrange({Role::kM, Role::kN, Role::kReduced, Role::kFeature});
+  part.epilogue = acc.Epilogue();
+  return acc.builder().Finish(part, op);
+}
+
+Status EmitTopK(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
+  Context& c = *context;
+  AccumulatorPart acc(context, group);
+  if (!acc.Collect()) {
+    *obstacle = acc.obstacle();
+    return Status::Ok();
+  }
+  const Node& node = c.node(group.anchors[0]);
+  const Shape& shape = c.node(node.inputs[0]).shape;
+  std::vector<int64_t> rows = DenseStrides(shape);
+  rows.back() = 0;  // ranks move nothing
+  std::vector<int64_t> walk = acc.Walk(rows);
+  walk.push_back(1);
+  acc.space().AddLoop(shape[shape.rank - 1], Role::kReduced);
+  Part part;
+  part.skeleton = Skeleton::kTopK;
+  part.combine = node.As<ir::ReduceAttrs>().kind == ir::ReduceKind::kMax ? Combine::kMax : Combine::kMin;
+  part.acc_type = TapeType::kI64;
+  part.lhs = static_cast<uint16_t>(acc.AddRole(node.id, 0, "x", walk));
+  if (!acc.Resolve()) {
+    *obstacle = acc.obstacle();
+    return Status::Ok();
+  }
+  acc.Arrange({Role::kN, Role::kReduced});
+  // Ranks and places are counted along one loop each.
+  const auto loops = [&](Role role) {
+    int count = 0;
+    for (int l = 0; l < acc.space().loops(); ++l) count += acc.space().role(l) == role;
+    return count;
+  };
+  if (loops(Role::kReduced) != 1 || loops(Role::kN) != 1) {
+    *obstacle = {true, node.id, loops(Role::kReduced) != 1 ? 0 : -1, ""};
+    return Status::Ok();
+  }
   part.epilogue = acc.Epilogue();
   return acc.builder().Finish(part, op);
 }

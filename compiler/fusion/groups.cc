@@ -13,6 +13,7 @@ Skeleton SkeletonOf(Op op) {
     case Op::kConv:
     case Op::kPool: return Skeleton::kConvolution;
     case Op::kAttention: return Skeleton::kAttention;
+    case Op::kTopK: return Skeleton::kTopK;
     case Op::kReduce: return Skeleton::kReduction;
     default: return Skeleton::kMap;
   }
@@ -21,7 +22,7 @@ Skeleton SkeletonOf(Op op) {
 }  // namespace
 
 bool Grouping::IsAnchor(Op op) {
-  return op == Op::kMatMul || op == Op::kConv || op == Op::kPool || op == Op::kAttention;
+  return op == Op::kMatMul || op == Op::kConv || op == Op::kPool || op == Op::kAttention || op == Op::kTopK;
 }
 
 void Grouping::Run() {

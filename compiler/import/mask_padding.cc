@@ -159,6 +159,7 @@ class PaddingMasker {
       case Op::kMatMul: return VisitMatMul(id, dims);
       case Op::kConv:
       case Op::kPool: return VisitWindows(id, dims);
+      case Op::kTopK: return VisitTopK(id, dims);
       case Op::kIndexedRead: return VisitRead(id, dims);
       case Op::kIndexedWrite: return VisitWrite(id, dims);
       case Op::kConcat: return VisitConcat(id, dims);
@@ -320,6 +321,16 @@ class PaddingMasker {
       for (PaddedAxis& axis : dim.axes) axis.fill.reset();
     }
     for (const int axis : attrs.axes) (*dims)[static_cast<size_t>(axis)] = {};
+    return Status::Ok();
+  }
+
+  Status VisitTopK(NodeId id, PaddedDims* dims) {
+    *dims = dims_of(input(id, 0));
+    if (dims->back().padded()) return RefuseOver("it looks for the first elements", dims->back());
+    for (PaddedDim& dim : *dims) {
+      dim.repeated = dim.part = false;
+      for (PaddedAxis& axis : dim.axes) axis.fill.reset();
+    }
     return Status::Ok();
   }
 

@@ -1,8 +1,5 @@
-// TopK and Unique. An element's rank is the number of elements that come before it, so sorting needs no
-// data-dependent control flow. That costs n^2 comparisons; in long rows only the blocks that can hold one of
-// the first k elements are compared.
-#include <algorithm>
-#include <cmath>
+// TopK and Unique. Unique, and TopK of rows whose length a run decides, compare all pairs of elements: an
+// element's rank is the number of elements that come before it, so that needs no data-dependent control flow.
 #include <limits>
 
 #include "compiler/import/data_sizes_rules.h"
@@ -15,10 +12,6 @@ namespace {
 
 // The longest row in which all pairs of elements are compared.
 constexpr int64_t kMaxCompared = 8192;
-// The largest k for longer rows: they leave k blocks of two elements.
-constexpr int64_t kMaxFirst = kMaxCompared / 2;
-// Fewer comparisons take less time than the kernels that choose blocks.
-constexpr int64_t kFewComparisons = int64_t{1} << 22;
 
 // NaN counts as infinity, so that all elements are ordered.
 NodeId Ordered(Builder& b, NodeId x) {
@@ -58,45 +51,18 @@ NodeId RowsAt(Builder& b, NodeId x, NodeId places) {
   return b.IndexedRead(x, {places}, InRows(shape, b.shape(x)[1]), shape, {shape[0], shape[1]});
 }
 
-// Places of the first k elements of rows x [rows, n] in order, [rows, k] i64, by comparing all elements.
-NodeId FirstOfAll(Builder& b, NodeId x, int64_t k, bool largest) {
-  if (k == 1) return b.Reduce(largest ? ir::ReduceKind::kArgMax : ir::ReduceKind::kArgMin, x, {1}, true);
+// Places of the first k elements of rows x [rows, n] in order, [rows, k] i64.
+NodeId FirstPlaces(Builder& b, NodeId x, int64_t k, bool largest) {
+  if (k == 1)
+    return b.Reduce(largest ? ir::ReduceKind::kArgMax : ir::ReduceKind::kArgMin, Ordered(b, x), {1}, true);
+  if (b.SizeOf(x, 1).known()) return b.TopK(x, k, largest);
+  // A run decides the length: the place whose rank is r, for each r below k.
   const int64_t rows = b.shape(x)[0], n = b.shape(x)[1];
-  const NodeId ranks = Ranks(b, x, largest);
-  if (b.SizeOf(x, 1).known()) {
-    ir::IndexedAttrs attrs = InRows({rows, n}, n);
-    attrs.may_collide = false;
-    const NodeId none = b.Expand(b.Scalar(DType::kI64, 0), {rows, n});
-    return b.Slice(b.IndexedWrite(none, b.Iota({rows, n}, 1), {ranks}, attrs), 1, 0, 1, k);
-  }
-  // The place whose rank is r, for each r below k.
-  NodeId rank = b.Expand(b.Unsqueeze(ranks, 1), {rows, k, n});
+  NodeId rank = b.Expand(b.Unsqueeze(Ranks(b, Ordered(b, x), largest), 1), {rows, k, n});
   const ir::Dims sizes = {rows, k, b.SizeOf(x, 1)};
   NodeId here = b.Binary(TapeOp::kEqual, rank, b.IotaOver(sizes, 1));
   NodeId place = b.Select(here, b.IotaOver(sizes, 2), b.Scalar(DType::kI64, 0));
   return b.Reduce(ir::ReduceKind::kSum, place, {2}, false);
-}
-
-// The same for rows of any length. The first k elements lie in the k blocks whose heads come first: the heads
-// of these blocks come before every element of another block. Both the heads and the elements of the k blocks
-// are shorter rows.
-NodeId FirstPlaces(Builder& b, NodeId x, int64_t k, bool largest) {
-  const int64_t rows = b.shape(x)[0], n = b.shape(x)[1];
-  const bool splits = n > kMaxCompared || (rows * n > kFewComparisons / n && n >= 4 * k);
-  if (k == 1 || !splits || !b.SizeOf(x, 1).known()) return FirstOfAll(b, x, k, largest);
-  const double balanced = std::sqrt(static_cast<double>(n) / static_cast<double>(k));
-  const int64_t length = std::max<int64_t>(2, std::llround(balanced));
-  const int64_t blocks = (n + length - 1) / length;
-  // Padding comes last, because equal elements are ordered by place.
-  NodeId padded = b.PadConstant(x, ExtremeOf(b, b.dtype(x), !largest), {0, 0}, {0, blocks * length - n});
-  NodeId heads = b.Reduce(largest ? ir::ReduceKind::kMax : ir::ReduceKind::kMin,
-                          b.Reshape(padded, {rows, blocks, length}), {2}, false);
-  NodeId chosen = FirstPlaces(b, heads, k, largest);
-  chosen = RowsAt(b, chosen, FirstOfAll(b, chosen, k, false));
-  const Shape cube{rows, k, length};
-  NodeId start = b.BinaryScalar(TapeOp::kMul, b.Unsqueeze(chosen, 2), static_cast<double>(length));
-  NodeId places = b.Reshape(b.Add(b.Expand(start, cube), b.Iota(cube, 2)), {rows, k * length});
-  return RowsAt(b, places, FirstPlaces(b, RowsAt(b, padded, places), k, largest));
 }
 
 Status TopK(OpContext& c) {
@@ -127,15 +93,13 @@ Status TopK(OpContext& c) {
   Shape moved_shape = b.shape(moved);
   int64_t rows = shape.elements() / n;
   NodeId x = b.Reshape(moved, {rows, n});
-  if (n > kMaxCompared && k > (b.SizeOf(x, 1).known() ? kMaxFirst : 1)) {
-    return Status::Error(
-        Code::kUnsupported,
-        "the first %lld of rows of %lld elements; of rows of more than %lld the limit is %lld%s",
-        static_cast<long long>(k), static_cast<long long>(n), static_cast<long long>(kMaxCompared),
-        static_cast<long long>(kMaxFirst),
-        b.SizeOf(x, 1).known() ? "" : ", and 1 where a run decides the length");
+  if (n > kMaxCompared && k > 1 && !b.SizeOf(x, 1).known()) {
+    return Status::Error(Code::kUnsupported,
+                         "the first %lld of rows of up to %lld elements, as a run decides; the limit is %lld",
+                         static_cast<long long>(k), static_cast<long long>(n),
+                         static_cast<long long>(kMaxCompared));
   }
-  NodeId index = FirstPlaces(b, Ordered(b, x), k, largest);
+  NodeId index = FirstPlaces(b, x, k, largest);
   NodeId values = RowsAt(b, x, index);
   Shape out = WithDim(moved_shape, shape.rank - 1, k);
   c.Set(0, b.Transpose(b.Reshape(values, out), back));

@@ -378,6 +378,13 @@ NodeId Builder::Pool(NodeId x, const PoolAttrs& attrs) {
   return Finish(Op::kPool, dtype(x), out, attrs, {x});
 }
 
+NodeId Builder::TopK(NodeId x, int64_t k, bool largest) {
+  Shape out = shape(x);
+  out[out.rank - 1] = k;
+  return Finish(Op::kTopK, DType::kI64, out,
+                ReduceAttrs{largest ? ReduceKind::kMax : ReduceKind::kMin, {out.rank - 1}}, {x});
+}
+
 NodeId Builder::Concat(const std::vector<NodeId>& xs, int axis) {
   if (xs.size() == 1) return xs[0];
   Shape s = shape(xs[0]);

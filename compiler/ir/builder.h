@@ -101,6 +101,8 @@ class Builder {
   NodeId MatMul(NodeId a, NodeId b);
   NodeId Conv(NodeId x, NodeId w, const ConvAttrs& attrs);
   NodeId Pool(NodeId x, const PoolAttrs& attrs);
+  // The places of the first k elements of each row (last dim) of x, i64; k at most the row's length.
+  NodeId TopK(NodeId x, int64_t k, bool largest);
   NodeId Concat(const std::vector<NodeId>& xs, int axis);
   // Indices along a dim of `size`, with negative ones counted from its end. Returns the index unchanged if
   // the dim is known, since IndexedDim::wrap then does it.

@@ -8,6 +8,7 @@
 #include "compiler/ir/loop.h"
 #include "compiler/ir/packed.h"
 #include "compiler/ir/walk.h"
+#include "core/row_order.h"
 #include "core/scalar.h"
 
 namespace rondo::ir {
@@ -83,6 +84,22 @@ View ReducedView(const Shape& in, const Shape& out) {
   }
   step.shape = in;
   return view;
+}
+
+template <typename T>
+Data EvalTopKAs(const Node& node, const ConstantData& in) {
+  const std::vector<T> x = Widen<T>(in);
+  const int64_t n = in.shape[in.shape.rank - 1], k = node.shape[node.shape.rank - 1];
+  const bool largest = node.As<ReduceAttrs>().kind == ReduceKind::kMax;
+  std::vector<std::pair<uint64_t, int64_t>> row(static_cast<size_t>(n));
+  std::vector<int64_t> places;
+  for (int64_t from = 0; from < in.shape.elements(); from += n) {
+    for (int64_t i = 0; i < n; ++i)
+      row[static_cast<size_t>(i)] = {OrderKey(x[static_cast<size_t>(from + i)], in.dtype, largest), i};
+    std::partial_sort(row.begin(), row.begin() + k, row.end());
+    for (int64_t r = 0; r < k; ++r) places.push_back(row[static_cast<size_t>(r)].second);
+  }
+  return Narrow(node.dtype, node.shape, places);
 }
 
 template <typename T>
@@ -316,6 +333,8 @@ Result<Data> EvaluateNode(const Node& node, const Values& given) {
       return WithType(node.dtype, [&](auto t) { return EvalMatMulAs<decltype(t)>(node, in); });
     case Op::kConv: return EvalConv(node, in);
     case Op::kPool: return EvalPool(node, in);
+    case Op::kTopK:
+      return WithType(in[0]->dtype, [&](auto t) { return EvalTopKAs<decltype(t)>(node, *in[0]); });
     case Op::kIndexedRead: return EvalIndexedRead(node, in);
     case Op::kIndexedWrite: return EvalIndexedWrite(node, in);
     case Op::kConcat: return EvalConcat(node, in);

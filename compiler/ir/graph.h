@@ -58,6 +58,8 @@ enum class Op : uint8_t {
   kCallResult,    // CallAttrs; a kCall -> another of its outputs
   kLoop,          // LoopAttrs; first values, rows and whole tensors -> the bytes of all results (loop.h)
   kLoopResult,    // LoopAttrs; a kLoop -> one of its results
+  kTopK,          // ReduceAttrs (kMax: the largest first, or kMin) of the last axis; x [rows..., n] -> i64
+                  // [rows..., k]: places in each row, by core/row_order.h
 };
 
 struct PackedMatrix;  // packed.h

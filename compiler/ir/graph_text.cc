@@ -63,6 +63,7 @@ std::string AttrText(const Node& n) {
       return std::string(Name(a.op)) + (a.drops_uncached ? " drops_uncached" : "");
     }
     case Op::kIota: return Text("axis %d", n.As<IotaAttrs>().axis);
+    case Op::kTopK:
     case Op::kReduce: {
       std::string out = kReduceNames[static_cast<int>(n.As<ReduceAttrs>().kind)];
       for (int axis : n.As<ReduceAttrs>().axes) out += Text(" %d", axis);
@@ -105,9 +106,9 @@ std::string Ids(const std::vector<NodeId>& ids) {
 
 const char* Name(Op op) {
   static constexpr const char* kNames[] = {
-      "input",     "constant",   "view", "pointwise",    "iota",          "reduce",
-      "matmul",    "conv",       "pool", "indexed_read", "indexed_write", "concat",
-      "attention", "collective", "call", "call_result",  "loop",          "loop_result"};
+      "input", "constant",    "view",         "pointwise",     "iota",   "reduce",    "matmul",
+      "conv",  "pool",        "indexed_read", "indexed_write", "concat", "attention", "collective",
+      "call",  "call_result", "loop",         "loop_result",   "top_k"};
   return kNames[static_cast<int>(op)];
 }
 

@@ -162,6 +162,10 @@ Dims Sizes::After(const Node& node) const {
       return Windows(node, pool, window);
     }
     case Op::kIndexedWrite: return Of(node.inputs[0]);
+    case Op::kTopK:
+      dims = Of(node.inputs[0]);
+      dims.back() = node.shape[node.shape.rank - 1];
+      return dims;
     case Op::kAttention: {
       const AttentionInputs in = AttentionInputsOf(node);
       Size keys = Together(Of(in.k, 2), Of(in.v, 2));

@@ -51,6 +51,15 @@ std::string CheckReduce(const Graph& g, const Node& n) {
   return expected == n.shape ? "" : "has a wrong shape";
 }
 
+std::string CheckTopK(const Graph& g, const Node& n) {
+  if (n.inputs.size() != 1 || n.shape.rank < 2) return "takes one input of rows";
+  Shape x = Input(g, n, 0).shape;
+  const int last = n.shape.rank - 1;
+  if (x.rank != n.shape.rank || n.shape[last] < 1 || n.shape[last] > x[last]) return "takes more than a row";
+  x[last] = n.shape[last];
+  return x == n.shape && n.dtype == DType::kI64 ? "" : "has a wrong shape or type";
+}
+
 std::string CheckPackedMatMul(const Graph& g, const Node& n, const PackedAttrs& attrs) {
   if (n.inputs.size() != (attrs.has_zeros ? 4u : 3u)) return "has a wrong number of inputs";
   const Shape& a = Input(g, n, 0).shape;
@@ -256,6 +265,7 @@ std::string CheckShapes(const Graph& g, const Node& n) {
     case Op::kLoop: return CheckLoop(*n.As<LoopAttrs>().info, g, n);
     case Op::kLoopResult: return CheckLoopResult(g, n);
     case Op::kConv: return CheckConv(g, n);
+    case Op::kTopK: return CheckTopK(g, n);
     case Op::kPool: return n.inputs.size() == 1 ? "" : "takes one input";
   }
   return "";

@@ -105,6 +105,7 @@ std::vector<Axis> AxesOf(const Graph& graph, const Node& node, int64_t devices) 
     case Op::kMatMul: return MatMulAxes(node);
     case Op::kConv: return ConvAxes(graph, node);
     case Op::kPool: return SameAxes(node, 2);
+    case Op::kTopK: return SameAxes(node, node.shape.rank - 1);
     case Op::kConcat: return ConcatAxes(graph, node);
     case Op::kAttention: return AttentionAxes(graph, node, devices);
     default: return {};

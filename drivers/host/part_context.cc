@@ -8,6 +8,7 @@
 #include "drivers/host/map/map_builder.h"
 #include "drivers/host/matmul/choose_matmul.h"
 #include "drivers/host/reduction/reduction_builder.h"
+#include "drivers/host/top_k/top_k_builder.h"
 
 namespace rondo::host {
 
@@ -277,6 +278,7 @@ Status BuildForSkeleton(PartContext& c, PartProgram** out) {
     case Skeleton::kMatMul:
     case Skeleton::kConvolution: return BuildMatmul(c, out);
     case Skeleton::kAttention: return BuildAttention(c, out);
+    case Skeleton::kTopK: return BuildTopK(c, out);
   }
   return c.Fail("a skeleton that it does not know");
 }

@@ -78,8 +78,10 @@ enum class Variant : uint8_t {
   kBytePool,      // maximum pool of bytes: lanes along contiguous channels
   // attention/
   kAttention,
+  // top_k/
+  kTopK,
 };
-inline constexpr int kNumVariants = 15;
+inline constexpr int kNumVariants = 16;
 
 // A condition: the bool at `offset` of a parameter equals `holds`.
 struct Condition {

@@ -18,9 +18,9 @@ struct LoopGroups {
 };
 
 Status VerifyLoops(const Part& part) {
-  if (part.skeleton > Skeleton::kAttention)
+  if (part.skeleton > Skeleton::kTopK)
     return RONDO_BROKEN("skeleton %d is unknown", static_cast<int>(part.skeleton));
-  if (part.combine > Combine::kMean)
+  if (part.combine > (part.skeleton == Skeleton::kTopK ? Combine::kMin : Combine::kMean))
     return RONDO_BROKEN("combine %d is unknown", static_cast<int>(part.combine));
   if (part.acc_type > TapeType::kI64)
     return RONDO_BROKEN("type %d of accumulators is unknown", static_cast<int>(part.acc_type));
@@ -54,6 +54,7 @@ Status VerifyCounts(const Part& p) {
       good = p.outer == 1 && p.m == 2 && p.n >= 1 && p.reduced == 1 + p.n && p.features == 0;
       break;
     case Skeleton::kAttention: good = p.reduced >= 1 && p.features >= 1; break;
+    case Skeleton::kTopK: good = p.n == 1 && p.reduced == 1 && p.features == 0; break;
   }
   if (good) return Status::Ok();
   return RONDO_BROKEN("a %s cannot have %u outer, %u m, %u n, %u reduced and %u feature loops",
@@ -225,6 +226,14 @@ Status VerifyRoles(const Part& part, const OperandLoops* loops) {
           VerifyRole(part, loops, {"weight", weight, true, group | out_channel | g.reduced, true}));
     }
     return Status::Ok();
+  }
+  if (part.skeleton == Skeleton::kTopK) {
+    const int64_t ranks = part.loops[part.loops.size() - 2], elements = part.loops.back();
+    if (part.acc_type != TapeType::kI64 || (part.combine != Combine::kMax && part.combine != Combine::kMin) ||
+        ranks > elements)
+      return RONDO_BROKEN("the first %lld of %lld elements", static_cast<long long>(ranks),
+                          static_cast<long long>(elements));
+    return VerifyRole(part, loops, {"elements", part.lhs, true, g.outer | g.m | g.reduced, false});
   }
   if (!attention) return VerifyNoRole(part.lhs, "lhs", part);
   if (part.acc_type == TapeType::kI64) return RONDO_BROKEN("attention has floating accumulators");

@@ -1,5 +1,6 @@
 #include "tests/host/reference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -34,6 +35,7 @@ class Interpreter {
       case Skeleton::kMatMul: Contraction(); break;
       case Skeleton::kConvolution: Convolution(); break;
       case Skeleton::kAttention: Attention(); break;
+      case Skeleton::kTopK: TopK(); break;
     }
     return fault_;
   }
@@ -253,6 +255,36 @@ class Interpreter {
       acc_[0] = FromDouble(part_.acc_type, sum);
       for (size_t j = 0; j < products.size(); ++j) acc_[j] = FromDouble(part_.acc_type, products[j]);
       RunTape(part_.epilogue);
+    });
+  }
+
+  void TopK() {
+    const size_t ranks = part_.loops.size() - 2;
+    const Operand& operand = part_.operands[part_.lhs];
+    const TapeType type = NaturalType(operand.dtype);
+    const bool largest = part_.combine == Combine::kMax;
+    const auto less = [&](Value a, Value b) {
+      if (operand.dtype == DType::kU64) return static_cast<uint64_t>(a.i64) < static_cast<uint64_t>(b.i64);
+      if (type == TapeType::kI64) return a.i64 < b.i64;
+      const double x = ToDouble(type, a), y = ToDouble(type, b),
+                   kInf = std::numeric_limits<double>::infinity();
+      return (std::isnan(x) ? kInf : x) < (std::isnan(y) ? kInf : y);
+    };
+    ForEach(0, ranks, [&] {
+      std::vector<Value> row;
+      std::vector<size_t> places;
+      ForEach(ranks + 1, ranks + 2, [&] {
+        bool present;
+        places.push_back(row.size());
+        row.push_back(Read(operand, &present));
+      });
+      std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) {
+        return largest ? less(row[b], row[a]) : less(row[a], row[b]);
+      });
+      ForEach(ranks, ranks + 1, [&] {
+        acc_[0] = scalar::Of(static_cast<int64_t>(places[static_cast<size_t>(point_[ranks])]));
+        RunTape(part_.epilogue);
+      });
     });
   }
 

@@ -10,6 +10,7 @@
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduction/reduction_variants.h"
+#include "compiler/codegen/cuda/top_k/top_k_variants.h"
 
 namespace rondo::cuda {
 
@@ -29,6 +30,7 @@ Span<const KernelVariant* const> TemplatesOf(Skeleton skeleton) {
     case Skeleton::kMatMul: return kMatmulVariants;
     case Skeleton::kConvolution: return kConvolutionVariants;
     case Skeleton::kAttention: return kAttentionVariants;
+    case Skeleton::kTopK: return kTopKVariants;
   }
   return {};
 }

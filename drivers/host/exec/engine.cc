@@ -35,6 +35,7 @@ void FillEngine(Engine* engine) {
   engine->run[static_cast<int>(Variant::kPacked)] = RunPacked;
   engine->run[static_cast<int>(Variant::kGemm)] = RunGemm;
   engine->run[static_cast<int>(Variant::kAttention)] = RunAttention;
+  engine->run[static_cast<int>(Variant::kTopK)] = RunTopK;
   engine->run[static_cast<int>(Variant::kChannels)] = RunChannels;
   engine->run[static_cast<int>(Variant::kPlanes)] = RunPlanes;
   engine->run[static_cast<int>(Variant::kDirect)] = RunDirect;

@@ -194,6 +194,7 @@ void RunChannelBytes(const PartProgram& part, Worker& w, int64_t first, int64_t 
 void RunBytePool(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunDirect(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunAttention(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunTopK(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand);
 OpFn AddClamp();

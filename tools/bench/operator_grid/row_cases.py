@@ -114,8 +114,11 @@ def cases():
     yield cumulative(64, 16384, "f16")
     yield cumulative(4096, 512, axis=0)
     for rows, elements, k in ((128, 1000, 5), (1, 8000, 300), (32, 256, 256), (1, 50000, 50), (64, 50257, 50),
-                              (8, 151936, 20), (1, 20000, 2000)):
+                              (8, 151936, 20), (1, 20000, 2000), (4096, 1000, 10), (100000, 64, 8),
+                              (1, 1000000, 50), (512, 5000, 5000)):
         yield topk(rows, elements, k)
+    for rows, elements, k in ((64, 50257, 50), (100000, 64, 8)):
+        yield topk(rows, elements, k, "f32")
 
 
 def draw(random):
