@@ -9,7 +9,7 @@ constexpr double kPacked = 12 << 20;  // blocks or planes of a matmul of any siz
 
 // Bytes for each round of the reduced loops, and of the features' loops.
 constexpr double EachRound(const Part& part) {
-  constexpr double kEach[] = {0, 8, 256, 256, 80};
+  constexpr double kEach[] = {0, 8, 256, 256, 80, 16};
   return kEach[static_cast<int>(part.skeleton)] * (part.skeleton == Skeleton::kReduction ? part.kept : 1);
 }
 

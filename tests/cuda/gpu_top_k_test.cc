@@ -24,7 +24,7 @@ void Fill(const TopKCase& t, Random& random, std::vector<char>* bytes) {
                    kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kOdd[] = {kInf, -kInf, kNan, -kNan, 0.0, -0.0, 1e-7, -1e-7};
   for (int64_t i = 0; i < t.rows * t.elements; ++i) {
-    const auto drawn = static_cast<int64_t>(random.Next());
+    const auto drawn = static_cast<int64_t>(random());
     if (!IsFloat(t.type)) {
       const int64_t whole = t.filling == Filling::kSame   ? 3
                             : t.filling == Filling::kTies ? drawn % 5 - 2
@@ -57,7 +57,7 @@ void AddTopK(Suite* suite, const TopKCase& t) {
   maker.loops = {t.rows, t.ranks, t.elements};
   maker.part.lhs =
       maker.Operand(t.type, Mode::kRead, t.apart ? std::vector<int>{2, 0} : std::vector<int>{0, 2});
-  maker.StoreAccumulators(maker.Operand(DType::kI64, Mode::kWrite, {0, 1}));
+  maker.StoreAccumulators(maker.Operand(DType::kI64, Mode::kWrite, {0, 1}), TapeType::kI64);
   c.memory.Randomise(maker, random);
   Fill(t, random, &c.memory.params[maker.operands[maker.part.lhs].param]);
   c.tolerance = {};

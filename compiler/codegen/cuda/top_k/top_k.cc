@@ -34,7 +34,7 @@ RowsOf RowsOfPart(const PartContext& context) {
 }
 
 // Few rows are shared by several blocks, which take ranks, and by clusters, whose blocks take elements.
-TopKRows ShapeOf(const PartContext& context) {
+TopKRows TopKShapeOf(const PartContext& context) {
   const RowsOf of = RowsOfPart(context);
   const double processors = context.Processors();
   const auto free = [&](int64_t blocks) {
@@ -130,9 +130,9 @@ double RowMicroseconds(const PartContext& context, const TopKRows& shape) {
   const double passes = shape.elements <= shape.room() ? 1 : shape.bits > 16 ? 3.5 : 2.5;
   const double own = static_cast<double>(shape.elements) / shape.cluster / kWarp;
   const double room = shape.room(), stages = std::log2(room) * (std::log2(room) + 1) / 2;
-  const double sort_work =
-      room <= TopKRows::kCounted ? room / kWarp * room * 3 : stages * room / 2 / kWarp * kPair;
-  const double sort_wait = room <= TopKRows::kCounted ? 4 * room : stages * kStage;
+  const bool counted = shape.room() <= TopKRows::kCounted;
+  const double sort_work = counted ? room / kWarp * room * 3 : stages * room / 2 / kWarp * kPair;
+  const double sort_wait = counted ? 4 * room : stages * kStage;
   const double work = passes * own * kElement + sort_work;
   const double alone = passes * (kPass + (shape.cluster > 1 ? kExchange : 0)) + sort_wait;
   const double blocks = static_cast<double>(of.rows * ((of.ranks - 1) / shape.chunk + 1) * shape.cluster);
@@ -145,7 +145,7 @@ double RowMicroseconds(const PartContext& context, const TopKRows& shape) {
 
 std::vector<KernelCandidate> RowCandidates(const PartContext& context) {
   if (!LanesCandidates(context).empty()) return {};
-  const TopKRows shape = ShapeOf(context);
+  const TopKRows shape = TopKShapeOf(context);
   KernelConfiguration configuration;
   configuration.cluster = shape.cluster > 1 ? shape.cluster : 0;
   BlockNeeds block;
@@ -153,14 +153,14 @@ std::vector<KernelCandidate> RowCandidates(const PartContext& context) {
   return {{configuration, RowMicroseconds(context, shape), block}};
 }
 
-Result<PartLaunch> WriteRow(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
+Result<PartLaunch> WriteTopKRow(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const RowsOf of = RowsOfPart(context);
   const Part& part = context.part;
   if (of.elements > INT32_MAX / 2) {
     return Status::Error(Code::kUnsupported, "the first of %lld elements; the limit is %d",
                          static_cast<long long>(of.elements), INT32_MAX / 2);
   }
-  const TopKRows shape = ShapeOf(context);
+  const TopKRows shape = TopKShapeOf(context);
   const int64_t chunks = (of.ranks - 1) / shape.chunk + 1;
   const std::string type = shape.bits == 64 ? "u64" : "u32";
   writer->Line("const u32 rank = block % " + Text(shape.cluster) + "u, of_row = block / " +
@@ -180,6 +180,6 @@ Result<PartLaunch> WriteRow(const PartContext& context, const KernelConfiguratio
 }  // namespace
 
 constinit const KernelVariant kLanesTopK = {VariantId::kAny, kHeaders, LanesCandidates, WriteLanes};
-constinit const KernelVariant kRowTopK = {VariantId::kAny, kHeaders, RowCandidates, WriteRow};
+constinit const KernelVariant kRowTopK = {VariantId::kAny, kHeaders, RowCandidates, WriteTopKRow};
 
 }  // namespace rondo::cuda
