@@ -13,8 +13,8 @@ constexpr AllReduceTime kThreads[] = {{0, 15, 40}, {1 << 20, 400, 1600}};
 // A collective slows matmuls that fill all multiprocessors by this share of its own time:
 // tools/bench/results/overlap.md.
 constexpr double kTakenByNccl = 0.8;
-// The start times are for map, reduction, matmul, convolution, attention and top k. A stream is read at 4.67 TB/s,
-// and a copy runs at 4.28 TB/s.
+// The start times are for map, reduction, matmul, convolution, attention and top k. A stream is read at 4.67
+// TB/s, and a copy runs at 4.28 TB/s.
 constexpr MachineRates kH200 = {3.4, {0.6, 0.6, 2, 2, 2.3, 2}, 4.55e6, 3.7e6, 6.6e8, 3.2e7};
 constexpr MachineRates kCore = {0, {0.3, 0.3, 0.3, 0.3, 0.3, 0.3}, 1.0e4, 1.0e4, 4.0e4, 8.0e4};
 
