@@ -64,7 +64,8 @@ Result<T> Guarded(const CompileOptions& options, const F& compile) {
 }
 
 // Passes that compute new constants from weights.
-constexpr const char* kReshapeWeights[] = {"fold_weight_scales", "pad_channels", "order_convolution_weights"};
+constexpr const char* kReshapeWeights[] = {"fold_weight_scales", "pad_channels", "pad_matmuls",
+                                           "order_convolution_weights"};
 
 Status CheckLiveWeights(const CompileOptions& options) {
   const char* other = options.synthetic_seed.has_value() ? "--synthetic-weights"

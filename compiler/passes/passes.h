@@ -68,6 +68,10 @@ Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options)
 // vectors (3, 17, 255) reads a copy padded to four, or to a multiple of eight.
 Result<PassResult> PadChannels(ir::Graph* graph, const PassOptions& options);
 
+// With options.target.tensor_cores, a 16-bit matmul with an odd K, or a constant B whose lines are no
+// vectors of eight, reads padded copies.
+Result<PassResult> PadMatmuls(ir::Graph* graph, const PassOptions& options);
+
 // Small, cheap values computed from inputs and constants are recomputed by each small node that reads them.
 Result<PassResult> Rematerialise(ir::Graph* graph, const PassOptions& options);
 

@@ -99,6 +99,24 @@ TEST(GpuProducts, OfFewPointsMatchTheReference) {
   suite.Run();
 }
 
+// K is split where few points have much of it, whatever K's vectors are.
+TEST(GpuProducts, OfFewPointsAndALongKAreTiles) {
+  const ProductCase cases[] = {
+      {1, 5, 24, 2327},
+      {1, 1, 3, 1501, 1, true},
+      {1, 40, 1, 777},
+      {3, 2, 12, 640, 2},
+      {1, 7, 5, 999, 1, true, false, true},
+  };
+  Suite suite;
+  uint32_t seed = 940;
+  for (const ProductCase& p : cases) {
+    for (DType type : kFloats) AddProduct(&suite, p, type, seed++);
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count(">(m_tile"), suite.size());
+}
+
 // Results that lie along M, as images with channels first: neighbouring threads write neighbouring rows.
 TEST(GpuProducts, WithResultsAlongMMatchTheReference) {
   Suite suite;
@@ -336,6 +354,19 @@ TEST(GpuProducts, ConvolutionsMatchTheReference) {
     for (DType type : kFloats) AddConvolution(&suite, v, type, seed++);
   }
   suite.Run();
+}
+
+TEST(GpuProducts, ConvolutionsOfFewPointsAndALongKAreTiles) {
+  Suite suite;
+  uint32_t seed = 280;
+  const ConvolutionCase cases[] = {{1, 1, 24, 7, 7, 190, 4, 3, 0, false},
+                                   {1, 1, 3, 11, 14, 64, 9, 3, 0, false},
+                                   {2, 2, 2, 5, 5, 40, 3, 3, 1, true}};
+  for (const ConvolutionCase& v : cases) {
+    for (DType type : kFloats) AddConvolution(&suite, v, type, seed++);
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count(">(m_tile"), suite.size());
 }
 
 // y[heads, index[row], features] = x[row, heads, features], rows in order: the last row of equal index wins.

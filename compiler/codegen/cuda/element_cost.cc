@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "compiler/codegen/cuda/convolution/convolution_variants.h"
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/map/colliding_writes.h"
 #include "compiler/codegen/cuda/map/map_variants.h"
@@ -176,6 +177,16 @@ double RowCycles(const PartContext& context) {
   return waits + IssueCycles(context, threads, instructions);
 }
 
+// Matmuls and convolutions without tiles: each thread goes through its elements of K one after another.
+double ChainCycles(const PartContext& context, int64_t lanes) {
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const size_t first = static_cast<size_t>(EpilogueLoops(context.part)), all = context.part.loops.size();
+  const double steps =
+      std::ceil(static_cast<double>(context.Points(first, all)) / static_cast<double>(lanes));
+  const double threads = static_cast<double>(context.Points(0, first) * lanes);
+  return std::max(steps * gpu.chain_wait, IssueCycles(context, threads, steps * gpu.chain_instructions));
+}
+
 }  // namespace
 
 double ElementCycles(const PartPlan& plan) {
@@ -183,8 +194,11 @@ double ElementCycles(const PartPlan& plan) {
   if (plan.by.empty()) return 0;
   if (skeleton == Skeleton::kMap) return GpuTableOf(plan.context.target).element_start + MapCycles(plan);
   const KernelVariant* by = plan.by[plan.chosen];
+  const double start = GpuTableOf(plan.context.target).element_start;
+  if (by == &kPlainMatmul) return start + ChainCycles(plan.context, LanesOfPlainMatmul(plan.context));
+  if (by == &kPlainConvolution) return start + ChainCycles(plan.context, 1);
   const bool rows = by == &kRowReduction || by == &kPlainReduction;
-  return rows ? GpuTableOf(plan.context.target).element_start + RowCycles(plan.context) : 0;
+  return rows ? start + RowCycles(plan.context) : 0;
 }
 
 }  // namespace rondo::cuda

@@ -80,6 +80,7 @@ struct GpuTable {
 
   // --- tiles of blocks (mma, wgmma, tf32, SIMT): starting, storing, joining a cluster
   double tile_start = 4200;   // a kernel's start, its first copies and its end [fit]
+  double tile_element = 0.9;  // of each element that threads read by itself: 59 million of them 240 us [fit]
   double tile_stored = 20;    // points a cycle through the epilogue [fit]
   double split_start = 1500;  // a cluster that splits K: its barriers [fit]
   double split_block = 600;   // and for each of its blocks [fit]
@@ -161,6 +162,8 @@ struct GpuTable {
   // chooses better: 1.046 times the best that was timed against 1.085 [fit]
   double library_tf32 = 1;
   double library_f32 = 1;
+  // The same of 16-bit rows that begin at odd elements: 6968 x 3040 x 143 took 216 us [fit]
+  double library_odd_rows = 20;
   double map_start = 1600;  // start and end of the map that follows a library's matmul [library]
 
   // --- among the kernels of a whole model [library]
@@ -203,6 +206,9 @@ struct GpuTable {
   double element_access = 1;     // of each element that is accessed by itself, besides
   double element_function = 12;  // of a function without an instruction of its own
   double row_wait = 40;          // cycles that each round of a row is waited for that registers do not keep
+  // Matmuls whose threads go through K element by element: 5 x 64 x 2327 took 47 us
+  double chain_wait = 33;          // cycles of an element
+  double chain_instructions = 16;  // of a thread
   // Points whose places belong to one block each: cycles of an index that a block looks at, of each exchange
   // in a cluster, of a pass over a list, and of a point in it; bytes a cycle of what points read
   double owned_index = 0.3;
@@ -222,6 +228,8 @@ struct GpuTable {
   double window_output = 12;     // of an output, besides its epilogue
   double window_start = 60;      // of a thread
   double window_line = 40;       // cycles that a line's first read is waited for
+  double window_chain = 300;     // the same of each of many lines, read one after another: 133 and 146 us
+  int64_t window_lines = 64;     // so many
   double window_issue = 4;       // warps that issue in one cycle
   double window_load_bytes = 4;  // bytes of a thread that one cycle of the load units brings
   double window_apart = 16;      // loads of a warp whose threads read far apart: 1,700 us [fit]

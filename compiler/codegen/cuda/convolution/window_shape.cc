@@ -41,11 +41,12 @@ double Cycles(const PartContext& context, const WindowShape& shape) {
                                kernel * points * lanes) +
                       points * (lanes * EpilogueInstructions(gpu, part) + gpu.window_output) +
                       gpu.window_start;
+  const bool chain = lines >= static_cast<double>(gpu.window_lines);
   const double warps = static_cast<double>(WindowUnits(context, shape)) / 32 / context.Processors();
   const double bytes = lanes * static_cast<double>(ByteSize(part.operands[part.lhs].dtype));
   return std::max({work * std::max(1.0, warps / gpu.window_issue),
                    loads * warps * std::max(1.0, bytes / gpu.window_load_bytes),
-                   work + gpu.window_line * lines});
+                   work + (chain ? gpu.window_chain : gpu.window_line) * lines});
 }
 
 // Whether floats hold the sums of products of bytes exactly: true for the window of one channel. Several

@@ -6,6 +6,7 @@
 #include "compiler/codegen/cuda/device/block_threads.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 
 namespace rondo::cuda {
 
@@ -13,10 +14,20 @@ namespace {
 
 constexpr size_t kMostCoordinates = 3;  // coordinates of a place in the device templates
 
+// Whether K is so long that a tile pays for any number of points: the warps of a block and the blocks of a
+// cluster split it, where other templates leave all of it to one thread, element after element.
+bool IsLong(const PartContext& context, const MatmulProblem& problem) {
+  constexpr int64_t kLong = 256;
+  const bool convolution = context.part.skeleton == Skeleton::kConvolution;
+  return problem.k >= kLong && (convolution || kDotMatmul.candidates(context).empty());
+}
+
 // A grouped convolution is many matmuls of few columns each. Even one column is enough for groups of several
 // channels, which window_convolution.cc would read element by element.
-bool IsEnough(const Part& part, const MatmulProblem& problem) {
+bool IsEnough(const PartContext& context, const MatmulProblem& problem) {
   constexpr int64_t kSeveral = 8;
+  const Part& part = context.part;
+  if (IsLong(context, problem)) return true;
   const bool grouped = part.skeleton == Skeleton::kConvolution && problem.batches > 1;
   const bool several = grouped && part.loops[static_cast<size_t>(EpilogueLoops(part))] >= kSeveral;
   return problem.n >= (several   ? 1
@@ -75,7 +86,7 @@ bool SuitsHalfTiles(const PartContext& context, const MatmulProblem& problem) {
   const Part& part = context.part;
   const DType a = part.operands[part.lhs].dtype, b = part.operands[part.rhs[0]].dtype;
   const bool typed = part.acc_type == TapeType::kF32 && Is16Bit(b) && (!part.prologue.empty() || a == b);
-  return typed && problem.b_count <= 2 && CanCopyA(part) && IsEnough(part, problem) && problem.k >= 16;
+  return typed && problem.b_count <= 2 && CanCopyA(part) && IsEnough(context, problem) && problem.k >= 16;
 }
 
 bool SuitsFloatTiles(const PartContext& context, const MatmulProblem& problem) {
@@ -83,7 +94,7 @@ bool SuitsFloatTiles(const PartContext& context, const MatmulProblem& problem) {
   const DType a = part.operands[part.lhs].dtype, b = part.operands[part.rhs[0]].dtype;
   const bool typed = part.acc_type == TapeType::kF32 && NaturalType(b) == TapeType::kF32 &&
                      (!part.prologue.empty() || NaturalType(a) == TapeType::kF32);
-  return typed && problem.b_count <= 2 && CanCopyA(part) && problem.k >= 8 && IsEnough(part, problem);
+  return typed && problem.b_count <= 2 && CanCopyA(part) && problem.k >= 8 && IsEnough(context, problem);
 }
 
 bool AIsMade(const Part& part) {
@@ -132,7 +143,9 @@ StepCycles MmaCycles(const GpuTable& gpu, const TileMatmul& matmul, const TileLa
   const double area = matmul.m * matmul.n * matmul.b_count;
   const double own_area = area / (matmul.warps_m * matmul.warps_n);
   const double per_cycle = rate * gpu.mma * std::min(1.0, std::sqrt(own_area / gpu.mma_full));
-  return {layout.stage() / gpu.l2_copy_bytes, area * matmul.k / per_cycle};
+  const double elements = (matmul.a_vector == 1 ? matmul.m * matmul.k : 0) +
+                          (matmul.b_vector == 1 ? matmul.n * matmul.k * matmul.b_count : 0);
+  return {layout.stage() / gpu.l2_copy_bytes + elements * gpu.tile_element, area * matmul.k / per_cycle};
 }
 
 std::vector<KernelCandidate> TileCandidates(const PartContext& context, const MatmulProblem& problem,

@@ -26,13 +26,24 @@ double AmongOthers(const GpuTable& gpu, double cycles) {
   return cycles * among / gpu.cycles_a_microsecond;
 }
 
+namespace {
+
+// Whether rows of 16-bit elements begin at odd elements, and so at no address that a vector may have.
+bool HasOddRows(const MatmulMatrix& matrix) {
+  return ByteSize(matrix.dtype) == 2 && std::max(matrix.outer_stride, matrix.inner_stride) % 2 != 0;
+}
+
+}  // namespace
+
 double LibraryMicroseconds(const LibraryMatmul& matmul, const CudaTarget& target) {
   constexpr double kDeep = 64;  // extent of K that the block cycles refer to
   const GpuTable& gpu = GpuTableOf(target);
   const double m = static_cast<double>(matmul.m), n = static_cast<double>(matmul.n);
   if (m <= gpu.library_few_rows || target.architecture < 90) return kNotEstimated;
   const double type = matmul.lhs.dtype != DType::kF32 ? 1 : matmul.tf32 ? gpu.library_tf32 : gpu.library_f32;
-  const double steps = std::ceil(static_cast<double>(matmul.k) / kDeep) * type;
+  const bool odd_rows = HasOddRows(matmul.lhs) || HasOddRows(matmul.rhs) || HasOddRows(matmul.out);
+  const double odd = odd_rows ? gpu.library_odd_rows : 1;
+  const double steps = std::ceil(static_cast<double>(matmul.k) / kDeep) * type * odd;
   double best = 0;
   for (const LibraryBlock& block : gpu.library_blocks) {
     const double blocks =

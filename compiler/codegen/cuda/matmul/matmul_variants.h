@@ -25,6 +25,9 @@ extern const KernelVariant kSimtMatmul;          // FMA in f32
 extern const KernelVariant kDotMatmul;    // a warp for each point, A and B read as vectors along K
 extern const KernelVariant kPlainMatmul;  // a thread or a warp for each point
 
+// Neighbouring threads of kPlainMatmul that share a point's K.
+int64_t LanesOfPlainMatmul(const PartContext& context);
+
 // Where estimates are equal, the first is preferred.
 inline constexpr const KernelVariant* kMatmulVariants[] = {
     &kFewRowsMatmul,  &kPackedMatmul,   &kPackedRowsMatmul, &kPackedDigitsMatmul, &kPackedTilesMatmul,

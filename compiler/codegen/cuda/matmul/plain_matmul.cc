@@ -37,8 +37,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
   const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size();
   const int64_t points = context.Points(0, first), k = context.Points(first, all);
   const std::string type = TypeText(part.acc_type);
-  const Operand& rhs = part.operands[part.rhs[0]];
-  const bool warp = rhs.strides[all - 1] == 1 && k >= 32 && part.packed.type == PackedType::kNone;
+  const bool warp = LanesOfPlainMatmul(context) > 1;
   const int64_t points_a_block = warp ? kCudaBlock / 32 : kCudaBlock;
   writer->Line("const u64 point = (u64)block * " + Text(points_a_block) + " + threadIdx.x" +
                (warp ? " / 32;" : ";"));
@@ -78,6 +77,15 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
 }
 
 }  // namespace
+
+int64_t LanesOfPlainMatmul(const PartContext& context) {
+  constexpr int64_t kWarp = 32;
+  const Part& part = context.part;
+  const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size();
+  const bool warp = part.operands[part.rhs[0]].strides[all - 1] == 1 && context.Points(first, all) >= kWarp &&
+                    part.packed.type == PackedType::kNone;
+  return warp ? kWarp : 1;
+}
 
 constinit const KernelVariant kPlainMatmul = {VariantId::kPlain, kHeaders, OneCandidate<VariantId::kPlain>,
                                               WritePlain};

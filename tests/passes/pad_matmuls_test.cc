@@ -1,0 +1,82 @@
+// pad_matmuls: matmuls of lines that are no vectors read padded ones, and compute the same results.
+#include <random>
+
+#include "tests/passes/small_graph.h"
+
+namespace rondo::passes {
+namespace {
+
+using ir::NodeId;
+using ir::Op;
+
+struct OddMatmul {
+  int64_t m = 800, k = 143, n = 768, batches = 1;
+  DType dtype = DType::kF16;
+  bool constant = true, transposed = false, tensor_cores = true;
+};
+
+// The number of changes; `copies` of activations are expected.
+int64_t Padded(const OddMatmul& p, int64_t copies) {
+  SmallGraph s;
+  const Shape shape = p.transposed ? Shape{p.n, p.k} : Shape{p.k, p.n};
+  std::mt19937 rng(5);
+  std::vector<uint8_t> bytes(static_cast<size_t>(shape.elements() * ByteSize(p.dtype)));
+  for (int64_t i = 0; i < shape.elements(); ++i)
+    scalar::Store(p.dtype, bytes.data(), i, std::uniform_real_distribution<double>(-1, 1)(rng));
+  NodeId w = p.constant ? s.b.Constant(ir::ConstantData::Own(p.dtype, shape, std::move(bytes)))
+                        : s.In("w", shape, p.dtype);
+  if (p.transposed) w = s.b.Transpose(w, {1, 0});
+  const Shape x = p.batches > 1 ? Shape{p.batches, p.m, p.k} : Shape{p.m, p.k};
+  s.Out("y", s.b.Cast(s.b.MatMul(s.In("x", x, p.dtype), w), DType::kF32));
+  PassOptions options;
+  options.target.tensor_cores = p.tensor_cores;
+  const int64_t changes = ExpectSame(&s, PadMatmuls, options).changes;
+  EXPECT_EQ(s.CountOf(Op::kConcat), copies);
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    const ir::Node& node = s.g.node(id);
+    if (node.dead || node.op != Op::kMatMul || changes == 0) continue;
+    const Shape& a = s.g.node(node.inputs[0]).shape;
+    EXPECT_EQ(a[a.rank - 1], (p.k + 7) / 8 * 8);
+  }
+  return changes;
+}
+
+TEST(PadMatmuls, AnOddKIsPadded) {
+  EXPECT_EQ(Padded({}, 1), 1);
+  EXPECT_EQ(Padded({.k = 131, .n = 1280, .dtype = DType::kBF16, .transposed = true}, 1), 1);
+  EXPECT_EQ(Padded({.m = 200, .n = 771, .batches = 4}, 1), 1);
+  EXPECT_EQ(Padded({.constant = false}, 2), 1);
+}
+
+// A constant costs nothing.
+TEST(PadMatmuls, AConstantOfOddLinesIsStoredByColumns) {
+  EXPECT_EQ(Padded({.m = 3, .k = 64, .n = 99}, 0), 1);
+  EXPECT_EQ(Padded({.m = 3, .k = 64, .n = 99, .batches = 2}, 0), 1);
+}
+
+TEST(PadMatmuls, OthersStay) {
+  EXPECT_EQ(Padded({.k = 144}, 0), 0);
+  EXPECT_EQ(Padded({.k = 142}, 0), 0) << "pairs are read as words";
+  EXPECT_EQ(Padded({.k = 144, .n = 99, .transposed = true}, 0), 0);
+  EXPECT_EQ(Padded({.m = 16, .n = 40000}, 0), 0) << "few rows";
+  EXPECT_EQ(Padded({.m = 40, .n = 64}, 0), 0) << "saves less than a kernel costs";
+  EXPECT_EQ(Padded({.dtype = DType::kF32}, 0), 0);
+  EXPECT_EQ(Padded({.n = 771, .constant = false}, 0), 0) << "its columns would be read element by element";
+  EXPECT_EQ(Padded({.tensor_cores = false}, 0), 0);
+}
+
+// A gate and its matmul read one copy.
+TEST(PadMatmuls, MatmulsOfOneAReadOneCopy) {
+  SmallGraph s;
+  const NodeId x = s.In("x", Shape{800, 143}, DType::kF16);
+  const NodeId y = s.b.MatMul(x, s.In("w", Shape{143, 768}, DType::kF16)),
+               z = s.b.MatMul(x, s.In("v", Shape{143, 768}, DType::kF16));
+  s.Out("y", s.b.Cast(s.b.Mul(y, z), DType::kF32));
+  PassOptions options;
+  options.target.tensor_cores = true;
+  EXPECT_EQ(ExpectSame(&s, PadMatmuls, options).changes, 2);
+  EXPECT_EQ(s.CountOf(Op::kConcat), 3);
+}
+
+}  // namespace
+}  // namespace rondo::passes
