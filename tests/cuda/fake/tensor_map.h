@@ -1,6 +1,7 @@
 // The fields of a CUtensorMap, decoded from its 128 bytes, and the boxes that TMA copies by it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

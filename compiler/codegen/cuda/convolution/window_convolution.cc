@@ -33,6 +33,7 @@ const char* KindText(const Part& part) {
     case Combine::kMax: return "WINDOW_MAX";
     case Combine::kSum: return "WINDOW_SUM";
     case Combine::kMean: return "WINDOW_MEAN";
+    case Combine::kMin: break;  // of kTopK alone
   }
   return "";
 }
