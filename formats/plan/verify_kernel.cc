@@ -45,17 +45,12 @@ Status VerifyLoops(const Part& part) {
 
 // Checks the numbers of loops that the skeleton requires.
 Status VerifyCounts(const Part& p) {
-  bool good = false;
-  switch (p.skeleton) {
-    case Skeleton::kMap: good = p.m == 0 && p.n == 0 && p.reduced == 0 && p.features == 0; break;
-    case Skeleton::kReduction: good = p.m == 0 && p.n == 0 && p.reduced >= 1 && p.features == 0; break;
-    case Skeleton::kMatMul: good = p.reduced >= 1 && p.features == 0; break;
-    case Skeleton::kConvolution:
-      good = p.outer == 1 && p.m == 2 && p.n >= 1 && p.reduced == 1 + p.n && p.features == 0;
-      break;
-    case Skeleton::kAttention: good = p.reduced >= 1 && p.features >= 1; break;
-    case Skeleton::kTopK: good = p.n == 1 && p.reduced == 1 && p.features == 0; break;
-  }
+  const Skeleton kind = p.skeleton;
+  bool good =
+      (p.reduced == 0) == (kind == Skeleton::kMap) && (p.features > 0) == (kind == Skeleton::kAttention);
+  if (kind <= Skeleton::kReduction) good &= p.m == 0 && p.n == 0;
+  if (kind == Skeleton::kConvolution) good &= p.outer == 1 && p.m == 2 && p.n >= 1 && p.reduced == 1 + p.n;
+  if (kind == Skeleton::kTopK) good &= p.n == 1 && p.reduced == 1;
   if (good) return Status::Ok();
   return RONDO_BROKEN("a %s cannot have %u outer, %u m, %u n, %u reduced and %u feature loops",
                       Name(p.skeleton), p.outer, p.m, p.n, p.reduced, p.features);
@@ -227,23 +222,24 @@ Status VerifyRoles(const Part& part, const OperandLoops* loops) {
     }
     return Status::Ok();
   }
-  if (part.skeleton == Skeleton::kTopK) {
-    const int64_t ranks = part.loops[part.loops.size() - 2], elements = part.loops.back();
-    if (part.acc_type != TapeType::kI64 || (part.combine != Combine::kMax && part.combine != Combine::kMin) ||
-        ranks > elements)
-      return RONDO_BROKEN("the first %lld of %lld elements", static_cast<long long>(ranks),
-                          static_cast<long long>(elements));
-    return VerifyRole(part, loops, {"elements", part.lhs, true, g.outer | g.m | g.reduced, false});
-  }
-  if (!attention) return VerifyNoRole(part.lhs, "lhs", part);
-  if (part.acc_type == TapeType::kI64) return RONDO_BROKEN("attention has floating accumulators");
-  RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"q", part.lhs, true, g.outer | g.m | g.features, true}));
-  RONDO_RETURN_IF_ERROR(
-      VerifyRole(part, loops, {"k", part.keys, true, g.outer | g.reduced | g.features, true}));
-  RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"v", part.values, true, g.outer | g.reduced | g.n, true}));
-  RONDO_RETURN_IF_ERROR(
-      VerifyRole(part, loops, {"mask", part.mask, false, g.outer | g.m | g.reduced, false}));
-  RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"limit", part.limit, false, g.outer | g.m, false}));
+  const bool top_k = part.skeleton == Skeleton::kTopK;
+  if (!attention && !top_k) return VerifyNoRole(part.lhs, "lhs", part);
+  if (attention && part.acc_type == TapeType::kI64)
+    return RONDO_BROKEN("attention has floating accumulators");
+  const Role roles[] = {
+      {"elements", part.lhs, true, g.outer | g.m | g.reduced, false},
+      {"q", part.lhs, true, g.outer | g.m | g.features, true},
+      {"k", part.keys, true, g.outer | g.reduced | g.features, true},
+      {"v", part.values, true, g.outer | g.reduced | g.n, true},
+      {"mask", part.mask, false, g.outer | g.m | g.reduced, false},
+      {"limit", part.limit, false, g.outer | g.m, false},
+  };
+  for (size_t i = top_k ? 0 : 1; i < (top_k ? 1 : std::size(roles)); ++i)
+    RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, roles[i]));
+  if (top_k &&
+      (part.acc_type != TapeType::kI64 || (part.combine != Combine::kMax && part.combine != Combine::kMin) ||
+       part.loops[part.loops.size() - 2] > part.loops.back()))
+    return RONDO_BROKEN("a %s cannot have %s", Name(part.skeleton), "such ranks");
   if (part.mask != kNoOperand && !IsFloat(part.operands[part.mask].dtype) &&
       part.operands[part.mask].dtype != DType::kBool) {
     return RONDO_BROKEN("its mask is %s, neither bool nor float", Name(part.operands[part.mask].dtype));

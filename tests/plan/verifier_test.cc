@@ -123,7 +123,7 @@ const Broken kKernelRules[] = {
        Edit(s.data.kernels, 0).num_params = 0;
      },
      "no parts"},
-    {"Skeleton", [](Sample& s) { PartOf(s, 0).skeleton = static_cast<Skeleton>(5); }, "skeleton 5"},
+    {"Skeleton", [](Sample& s) { PartOf(s, 0).skeleton = static_cast<Skeleton>(6); }, "skeleton 6"},
     {"Combine", [](Sample& s) { PartOf(s, 7).combine = static_cast<Combine>(4); }, "combine 4"},
     {"AccType", [](Sample& s) { PartOf(s, 0).acc_type = static_cast<TapeType>(3); }, "type 3"},
     {"Tf32OfAMap", [](Sample& s) { PartOf(s, 5).tf32 = true; }, "has no factors in tf32"},

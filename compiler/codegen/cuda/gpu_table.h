@@ -39,8 +39,7 @@ struct GpuTable {
   double map_bytes = 1250;         // a map over sums, read and written, all multiprocessors [library]
 
   // --- multiply-adds a cycle of one multiprocessor
-  // wgmma, tiles brought by TMA: 2,048 at the clock of short kernels, which is higher [fit]
-  double wgmma_tma = 2180;
+  double wgmma_tma = 1720;         // wgmma, tiles brought by TMA [fit]
   double wgmma_tma_shared = 1720;  // the same where blocks of a cluster share what they read [fit]
   double wgmma = 1250;             // wgmma, tiles copied by threads: 550 TFLOP/s [products]
   // wgmma by packed weights, which warps unpack in registers: 43 configurations of matmuls of 512 rows
@@ -79,8 +78,10 @@ struct GpuTable {
   double simt = 70;        // FMA in f32, tiles of 32 and 64 [fit]
 
   // --- tiles of blocks (mma, wgmma, tf32, SIMT): starting, storing, joining a cluster
-  double tile_start = 4200;   // a kernel's start, its first copies and its end [fit]
-  double tile_element = 0.9;  // of each element that threads read by itself: 59 million of them 240 us [fit]
+  double tile_start = 4200;  // a kernel's start, its first copies and its end [fit]
+  // Of each element of a matmul that threads read by itself; 0.9 where they lie far apart (59 million of them
+  // took 240 us)
+  double tile_element = 0.25;
   double tile_stored = 20;    // points a cycle through the epilogue [fit]
   double split_start = 1500;  // a cluster that splits K: its barriers [fit]
   double split_block = 600;   // and for each of its blocks [fit]
@@ -89,6 +90,9 @@ struct GpuTable {
   // --- tiles brought by TMA
   // Twelve matmuls of the grid with up to 32 configurations each: estimates of 80 % of them are 0.85 to 1.16
   // of the time, the choice is the best on eight, within 5 % on three, and loses 0.5 us on one [fit]
+  // What blocks multiply more in a cycle if each has so few steps in all: the clock is higher for a while
+  double tma_brief = 1.27;
+  double tma_brief_steps = 32;
   double tma_start = 2010;            // a kernel's start and end
   double tma_cluster_start = 320;     // more where blocks share what they read
   double tma_stored_lanes = 213;      // instructions a cycle of the epilogue, with two groups of warps

@@ -143,9 +143,7 @@ StepCycles MmaCycles(const GpuTable& gpu, const TileMatmul& matmul, const TileLa
   const double area = matmul.m * matmul.n * matmul.b_count;
   const double own_area = area / (matmul.warps_m * matmul.warps_n);
   const double per_cycle = rate * gpu.mma * std::min(1.0, std::sqrt(own_area / gpu.mma_full));
-  const double elements = (matmul.a_vector == 1 ? matmul.m * matmul.k : 0) +
-                          (matmul.b_vector == 1 ? matmul.n * matmul.k * matmul.b_count : 0);
-  return {layout.stage() / gpu.l2_copy_bytes + elements * gpu.tile_element, area * matmul.k / per_cycle};
+  return {layout.stage() / gpu.l2_copy_bytes, area * matmul.k / per_cycle};
 }
 
 std::vector<KernelCandidate> TileCandidates(const PartContext& context, const MatmulProblem& problem,

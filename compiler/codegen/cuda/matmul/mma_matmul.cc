@@ -27,7 +27,13 @@ std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem
                                  const TileCase& tile) {
   const TileMatmul matmul = TileMatmulOf(context, problem, tile.configuration);
   if (!RoomOf(context.target, matmul.mma_layout(), tile)) return std::nullopt;
-  return MmaCycles(GpuTableOf(context.target), matmul, matmul.mma_layout(), 1);
+  const GpuTable& gpu = GpuTableOf(context.target);
+  StepCycles step = MmaCycles(gpu, matmul, matmul.mma_layout(), 1);
+  if (context.part.skeleton == Skeleton::kMatMul) {
+    if (matmul.a_vector == 1) step.copy += matmul.m * matmul.k * gpu.tile_element;
+    if (matmul.b_vector == 1) step.copy += matmul.n * matmul.k * matmul.b_count * gpu.tile_element;
+  }
+  return step;
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {

@@ -141,15 +141,18 @@ int EarlyStages(const PartContext& context, const MatmulProblem& problem, const 
 }
 
 // Cycles of a tile's step, which are bound by one multiprocessor's copies, by all copies, or by multiplying.
-// `blocks` run at once, on the share `device` of the GPU.
-double StepCyclesOf(const GpuTable& gpu, const TmaMatmul& matmul, double blocks, double device) {
+// `blocks` run at once, on the share `device` of the GPU; each has `steps` in all.
+double StepCyclesOf(const GpuTable& gpu, const TmaMatmul& matmul, double blocks, double device,
+                    double steps) {
   const double a = matmul.a_bytes(), b = matmul.b_count * matmul.b_bytes();
   const double read = a / matmul.cluster_n + b / matmul.cluster_m;
   const double copy = std::max((a + b) / gpu.l2_tma_bytes, read * blocks * device / gpu.l2_all_bytes);
   const bool shared = matmul.cluster_m * matmul.cluster_n > 1;
   const double area = matmul.m * matmul.n * matmul.b_count;
   const double alone = matmul.turns > 1 && matmul.tile_groups() == 1 ? gpu.ping_pong_one_group : 1;
-  const double multiply = area * int{kTmaTileK} / (shared ? gpu.wgmma_tma_shared : gpu.wgmma_tma) * alone;
+  const double brief = steps <= gpu.tma_brief_steps ? gpu.tma_brief : 1;
+  const double rate = shared ? gpu.wgmma_tma_shared : gpu.wgmma_tma * brief;
+  const double multiply = area * int{kTmaTileK} / rate * alone;
   return std::max(copy, multiply);
 }
 
@@ -185,7 +188,7 @@ double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProbl
   const double steps = std::ceil(static_cast<double>(problem.Steps(kTmaTileK)) / matmul.split_k);
   // Blocks that run at once; this part has its share of the device.
   const double blocks = std::min(tiles, at_once) * cluster, device = gpu.processors / processors;
-  const double step = StepCyclesOf(gpu, matmul, blocks, device);
+  const double step = StepCyclesOf(gpu, matmul, blocks, device, busiest * steps);
   const double end = EndCycles(gpu, context.part, problem, matmul);
   // All of B is read once from memory.
   const double memory = static_cast<double>(problem.batches * problem.n * problem.k * problem.b_count * 2) /
