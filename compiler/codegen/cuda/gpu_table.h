@@ -89,7 +89,7 @@ struct GpuTable {
 
   // --- tiles brought by TMA
   // Twelve matmuls of the grid with up to 32 configurations each: estimates of 80 % of them are 0.85 to 1.16
-  // of the time, the choice is the best on eight, within 5 % on three, and loses 0.5 us on one [fit]
+  // of the time, the choice is the best on seven, within 5 % on three, 6 % and 0.5 us behind on two [fit].
   // What blocks multiply more in a cycle if each has so few steps in all: the clock is higher for a while
   double tma_brief = 1.27;
   double tma_brief_steps = 32;
