@@ -13,11 +13,8 @@ namespace {
 // The longest row in which all pairs of elements are compared.
 constexpr int64_t kMaxCompared = 8192;
 
-// NaN counts as infinity, so that all elements are ordered; with the highest bit turned over, unsigned
-// integers of 64 bits compare as signed ones do.
+// NaN counts as infinity, so that all elements are ordered.
 NodeId Ordered(Builder& b, NodeId x) {
-  if (b.dtype(x) == DType::kU64)
-    return b.Binary(TapeOp::kBitXor, b.Cast(x, DType::kI64), b.Scalar(DType::kI64, -0x1p63));
   if (!IsFloat(b.dtype(x))) return x;
   const NodeId infinity = b.Scalar(b.dtype(x), std::numeric_limits<double>::infinity());
   return b.Select(b.Unary(TapeOp::kIsNan, x), infinity, x);

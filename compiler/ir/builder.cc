@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/ir/evaluate.h"
+#include "compiler/ir/unsigned.h"
 #include "compiler/ir/walk.h"
 #include "core/collective.h"
 #include "core/element.h"
@@ -244,6 +245,10 @@ NodeId Builder::Squeeze(NodeId x, int axis) { return Reshape(x, Spliced(shape(x)
 // ------------------------------------------------------------------------------------ pointwise
 
 NodeId Builder::Pointwise(const PointwiseAttrs& attrs, DType dtype, std::vector<NodeId> xs) {
+  if (this->dtype(xs[0]) == DType::kU64) {
+    const NodeId made = UnsignedPointwise(*this, attrs.op, dtype, xs);
+    if (made != kNoNode) return made;
+  }
   Shape s = shape(xs[0]);
   for (NodeId x : xs) BroadcastShapes(s, shape(x), &s);
   const Dims sizes = sizes_ == nullptr ? Dims() : sizes_->Merged(xs, s);
@@ -315,6 +320,11 @@ NodeId Builder::Reduce(ReduceKind kind, NodeId x, std::vector<int> axes, bool ke
     if (!std::binary_search(axes.begin(), axes.end(), d)) dropped.dims[dropped.rank++] = reduced[d];
   }
   bool arg = kind == ReduceKind::kArgMax || kind == ReduceKind::kArgMin;
+  const bool extreme = kind == ReduceKind::kMax || kind == ReduceKind::kMin;
+  if (dtype(x) == DType::kU64 && (arg || extreme)) {
+    const NodeId made = Reduce(kind, ToSignedOrder(*this, x), std::move(axes), keep, last_index);
+    return arg ? made : FromSignedOrder(*this, made);
+  }
   DType type = arg ? DType::kI64 : dtype(x);
   NodeId out =
       axes.empty() ? x : Finish(Op::kReduce, type, reduced, ReduceAttrs{kind, axes, last_index}, {x});
@@ -483,6 +493,11 @@ NodeId Builder::IndexedRead(NodeId data, const std::vector<NodeId>& index, const
 
 NodeId Builder::IndexedWrite(NodeId data, NodeId updates, const std::vector<NodeId>& index,
                              const IndexedAttrs& attrs) {
+  const bool extreme = attrs.combine == ScatterCombine::kMax || attrs.combine == ScatterCombine::kMin;
+  if (extreme && dtype(data) == DType::kU64) {
+    return FromSignedOrder(
+        *this, IndexedWrite(ToSignedOrder(*this, data), ToSignedOrder(*this, updates), index, attrs));
+  }
   std::vector<NodeId> inputs = {data, Expand(updates, attrs.map.shape())};
   for (size_t k = 0; k < index.size(); ++k)
     inputs.push_back(Expand(Guarded(index[k], attrs.dims[k]), attrs.map.shape()));
