@@ -110,7 +110,7 @@ std::vector<std::string> Names(const std::vector<DeviceHeader>& headers) {
 TEST(DeviceHeaders, WhatTheCompilerWritesOfAStructureIsThatStructureInDeviceCode) {
   const cuda::TileMatmul tile = {128, 64, 32, 4, 2, 1, 5, 2, 8, 1, -8, 0, 4, 2, 1, 1, 0, 1};
   const cuda::TmaMatmul tma = {128, 192, 1, 2, 1, 1, 0, 4, 8, 1, 0, 12, 16, 1, 3, 1, 2};
-  const cuda::FewRowsMatmul few_rows = {7, 2, 4, 9, 2, 1, 0, 1, 1};
+  const cuda::FewRowsMatmul few_rows = {7, 2, 4, 9, 2, 1, 0, 1, 1, 8, 0, 0, 0, 1};
   const cuda::StagedAttention attention = {64, 128, 4, 128, 2, 1, 1, 8, 8, 4};
   const cuda::FmaAttention fma = {2, 39, 71, 2, 1, 1, 1};
   const cuda::Window window = {4, 8, 3, 7, 2, 1, 1};
@@ -129,6 +129,7 @@ TEST(DeviceHeaders, WhatTheCompilerWritesOfAStructureIsThatStructureInDeviceCode
           same(tile_text + ".float_layout().stage()", tile.float_layout().stage()) +
           same(tma_text + ".words", 12) + same(tma_text + ".shared()", tma.shared()) +
           same(tma_text + ".threads()", tma.threads()) + same(rows_text + ".b_constant", 1) +
+          same(rows_text + ".streamed", 1) +
           same(rows_text + ".besides_stages(4096)", few_rows.besides_stages(4096)) +
           same(cuda::Aggregate("StagedAttention", attention) + ".shared()", attention.shared()) +
           same(cuda::Aggregate("FmaAttention", fma) + ".shared()", fma.shared()) +

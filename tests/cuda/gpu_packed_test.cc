@@ -506,7 +506,7 @@ TEST(GpuPacked, PreferredConfigurationsDoNotSpill) {
       PartMaker maker(&arena);
       Fill(maker, p);
       const Kernel kernel = maker.Make();
-      const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, true});
+      const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, true, 1 << 30});
       const Result<KernelText> text = WriteKernelText(kernel, TargetOf("sm_90a"), facts);
       ASSERT_TRUE(text.ok()) << text.status().message();
       const Result<std::vector<uint8_t>> code = CompileCuda(text->text, "sm_90a", "");

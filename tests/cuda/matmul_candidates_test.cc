@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/codegen/cuda/device/tile_layout.h"
+#include "compiler/codegen/cuda/kernel_binaries.h"
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/nvrtc.h"
@@ -33,7 +34,11 @@ class Matmul {
   }
 
   KernelText Text(const CudaTarget& target, uint64_t alignment = 256) const {
-    std::vector<cuda::ParamFacts> facts(kernel_.num_params, {alignment, false});
+    return TextOf(target, {alignment, false});
+  }
+  // What is known is the same of all parameters.
+  KernelText TextOf(const CudaTarget& target, const cuda::ParamFacts& known) const {
+    const std::vector<cuda::ParamFacts> facts(kernel_.num_params, known);
     Result<KernelText> text = WriteKernelText(kernel_, target, facts);
     EXPECT_TRUE(text.ok()) << text.status().message();
     return text.ok() ? text.Take() : KernelText{};
@@ -99,6 +104,48 @@ std::string TemplateOf(const KernelText& kernel) {
 
 std::string TemplateOf(const Matrices& m, uint64_t alignment = 256) {
   return TemplateOf(Matmul(m).Text(TargetOf("sm_90a"), alignment));
+}
+
+// Lines that are read once in a run would push out of L2 what the next kernels read.
+TEST(CudaMatmuls, WeightsThatL2DoesNotHoldAreTheFirstToLeaveIt) {
+  const Matmul matmul({1, 4096, 4096});
+  const auto leaves_first = [&](const cuda::ParamFacts& known) {
+    return matmul.TextOf(TargetOf("sm_90a"), known).text.find(", 0, 0, 0, 1}>(") != std::string::npos;
+  };
+  EXPECT_TRUE(leaves_first({256, true, 60 << 20}));
+  EXPECT_FALSE(leaves_first({256, true, 40 << 20}));
+  EXPECT_FALSE(leaves_first({256, false, 60 << 20}));
+}
+
+// A program's constants count once, those of another program or device do not; the larger program decides.
+TEST(CudaMatmuls, AllConstantsAreThoseOfTheLargestProgramThatBindsTheParameter) {
+  Buffer weight;
+  weight.kind = BufferKind::kConstant;
+  weight.bytes = 1000;
+  std::vector<Buffer> buffers(4, weight);
+  buffers[2].kind = BufferKind::kTemporary;
+  buffers[3].device = 1;
+  const Binding first[] = {{0, 0}, {2, 0}}, second[] = {{1, 0}, {2, 0}}, elsewhere[] = {{3, 0}, {3, 0}};
+  const auto launch = [](uint32_t kernel, Span<const Binding> bindings) {
+    Step step;
+    step.kernel = kernel;
+    step.bindings = bindings;
+    return step;
+  };
+  const Step small_steps[] = {launch(0, first), launch(0, first)},
+             large_steps[] = {launch(0, first), launch(1, second), launch(1, elsewhere)};
+  std::vector<Program> programs(2);
+  programs[0].steps = small_steps;
+  programs[1].steps = large_steps;
+  std::vector<Kernel> kernels(2);
+  kernels[0].num_params = kernels[1].num_params = 2;
+  PlanData plan;
+  plan.kernels = kernels;
+  plan.buffers = buffers;
+  plan.programs = Span<const Program>(programs.data(), 1);
+  EXPECT_EQ(FactsOf(plan)[0][0].all_constants, 1000u);
+  plan.programs = programs;
+  EXPECT_EQ(FactsOf(plan)[0][0].all_constants, 2000u);
 }
 
 // The text of a kernel with a unique name, for a module with several kernels.

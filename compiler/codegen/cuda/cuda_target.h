@@ -54,8 +54,9 @@ namespace cuda {
 
 // What is known about the memory bound to a parameter in every step.
 struct ParamFacts {
-  uint64_t alignment = 1;  // bytes
-  bool constant = false;   // never written while a plan runs
+  uint64_t alignment = 1;      // bytes
+  bool constant = false;       // never written while a plan runs
+  uint64_t all_constants = 0;  // bytes of constants that a run of a program that binds it reads: the most
 };
 
 }  // namespace cuda

@@ -30,6 +30,8 @@ struct GpuTable {
 
   double processors = 132;  // multiprocessors of the GPU that was measured
 
+  double l2_size = 50 << 20;  // bytes of L2
+
   // --- bytes a cycle
   double memory_bytes = 2500;      // from memory, all multiprocessors: 4.4 of 4.67 TB/s [products]
   double memory_processors = 100;  // multiprocessors that reach it; fewer get their share [fit]

@@ -1,7 +1,9 @@
 #include "compiler/codegen/cuda/kernel_binaries.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "compiler/codegen/cuda/matmul/library_matmul.h"
 #include "core/alignment.h"
@@ -9,11 +11,32 @@
 
 namespace rondo {
 
+namespace {
+
+// Bytes of constants that a run of the program reads, on the device that has most of them.
+uint64_t ConstantBytes(const PlanData& plan, const Program& program) {
+  std::set<uint32_t> counted;
+  std::map<uint32_t, uint64_t> bytes;  // by device
+  for (const Step& step : program.steps) {
+    for (const Binding& binding : step.bindings) {
+      const Buffer& buffer = plan.buffers[binding.buffer];
+      if (buffer.kind == BufferKind::kConstant && counted.insert(binding.buffer).second)
+        bytes[buffer.device] += buffer.bytes;
+    }
+  }
+  uint64_t most = 0;
+  for (const auto& [device, sum] : bytes) most = std::max(most, sum);
+  return most;
+}
+
+}  // namespace
+
 std::vector<std::vector<cuda::ParamFacts>> FactsOf(const PlanData& plan) {
   std::vector<std::vector<cuda::ParamFacts>> facts(plan.kernels.size());
   for (size_t k = 0; k < plan.kernels.size(); ++k)
     facts[k].assign(plan.kernels[k].num_params, {kMostAlignment, true});
   for (const Program& program : plan.programs) {
+    const uint64_t constants = ConstantBytes(plan, program);
     for (const Step& step : program.steps) {
       if (step.kind != StepKind::kLaunch || step.kernel >= facts.size()) continue;
       for (size_t p = 0; p < step.bindings.size() && p < facts[step.kernel].size(); ++p) {
@@ -21,6 +44,7 @@ std::vector<std::vector<cuda::ParamFacts>> FactsOf(const PlanData& plan) {
         const Buffer& buffer = plan.buffers[binding.buffer];
         cuda::ParamFacts& fact = facts[step.kernel][p];
         fact.constant = fact.constant && buffer.kind == BufferKind::kConstant;
+        fact.all_constants = std::max(fact.all_constants, constants);
         fact.alignment = std::min(fact.alignment, AlignmentOf(buffer, binding));
       }
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/codegen/cuda/gpu_table.h"
 #include "core/guard.h"
 
 namespace rondo::cuda {
@@ -98,6 +99,14 @@ std::vector<size_t> Touched(Tape tape, TapeOp op) {
 bool AreConstant(const PartContext& context, Span<const uint16_t> operands) {
   return std::all_of(operands.begin(), operands.end(), [&](uint16_t index) {
     return context.params[context.part.operands[index].param].constant;
+  });
+}
+
+bool AreStreamed(const PartContext& context, Span<const uint16_t> operands) {
+  const double l2_size = GpuTableOf(context.target).l2_size;
+  return std::all_of(operands.begin(), operands.end(), [&](uint16_t index) {
+    const ParamFacts& facts = context.params[context.part.operands[index].param];
+    return facts.constant && static_cast<double>(facts.all_constants) > l2_size;
   });
 }
 

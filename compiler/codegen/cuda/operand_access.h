@@ -61,6 +61,10 @@ std::vector<size_t> Touched(Tape tape, TapeOp op);
 // Whether these operands are constant, so that they can be read before the kernels ahead are complete.
 bool AreConstant(const PartContext& context, Span<const uint16_t> operands);
 
+// Whether these operands are constant, and come from memory in every run, since L2 does not hold all
+// constants that a run reads.
+bool AreStreamed(const PartContext& context, Span<const uint16_t> operands);
+
 // Whether an operand writes the parameter.
 bool IsWritten(const Part& part, uint16_t param);
 

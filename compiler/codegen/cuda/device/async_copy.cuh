@@ -18,8 +18,15 @@ DEV void copy_async(u32 to, const char* from, bool present) {
   }
 }
 
-// 16 aligned bytes that are read once, and so the first to leave L2; zeros if absent.
-DEV void copy_async_once(u32 to, const char* from, bool present) {
+// 16 aligned bytes; zeros if absent. ONCE: they are the first to leave L2. `to` must then be a register of
+// the thread, not a sum with what all threads of the block have: for such sums ptxas 13.0 names registers
+// that do not exist ("illegal instruction").
+template <bool ONCE>
+DEV void copy_async_16(u32 to, const char* from, bool present) {
+  if (!ONCE) {
+    copy_async<16>(to, from, present);
+    return;
+  }
   const int size = present ? 16 : 0;
   u64 policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));

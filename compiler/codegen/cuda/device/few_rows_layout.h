@@ -19,9 +19,10 @@ struct FewRowsMatmul {
   int bf16;        // of 16-bit types: bf16, else f16
   int b_constant;  // B never changes: it is copied before the kernels ahead are complete
   int block_warps = 8;
-  int bytes = 0;  // elements of A and B are bytes, and lines of B run along K
-  int whole = 0;  // of bytes: integers, whose sums are the bits of 32-bit integers
-  int sums = 0;   // of integers: what rows of A sum to, too, behind the sums of all B
+  int bytes = 0;     // elements of A and B are bytes, and lines of B run along K
+  int whole = 0;     // of bytes: integers, whose sums are the bits of 32-bit integers
+  int sums = 0;      // of integers: what rows of A sum to, too, behind the sums of all B
+  int streamed = 0;  // B comes from memory in every run: its lines are the first to leave L2
 
   static constexpr int kSlot = 4 * 4096;  // of a stage of one B: 4 pieces of 16 bytes a thread
 

@@ -46,7 +46,7 @@ DEV void few_rows_stream(u32 block, u32 blocks, MatmulExtents problem, const cha
   constexpr FewRowsMatmul MATMUL = Multiply::MATMUL;
   constexpr int WARP_K = MATMUL.warp_k(), TILE_N = MATMUL.tile_n(), STAGES = MATMUL.stages;
   constexpr int B_COUNT = MATMUL.b_count, SLICES = FewRowsPlace<MATMUL>::SLICES;
-  constexpr int PIECE = MATMUL.piece(), BYTES = 16 / PIECE;
+  constexpr int PIECE = MATMUL.piece(), BYTES = 16 / PIECE, STAGE = B_COUNT * FewRowsMatmul::kSlot;
   constexpr bool N_MAJOR = MATMUL.n_major, EARLY = MATMUL.b_constant;
   const FewRowsPlace<MATMUL> place(block, blocks);
   Multiply multiply(place, problem);
@@ -56,7 +56,10 @@ DEV void few_rows_stream(u32 block, u32 blocks, MatmulExtents problem, const cha
 
   u32 copy_tile = place.first;
   int copy_step = 0;
-  auto copy = [&](int stage) {
+  // Where the thread's first piece of the next step goes.
+  const u32 first_slot = multiply.slot(0);
+  u32 to = first_slot;
+  auto copy = [&] {
     if (copy_tile < tiles) {
       const int first_k = (copy_step * SLICES + place.slice) * WARP_K,
                 first_n = (int)copy_tile * TILE_N + place.n_warp * MATMUL.warp_n();
@@ -67,22 +70,23 @@ DEV void few_rows_stream(u32 block, u32 blocks, MatmulExtents problem, const cha
                   n = N_MAJOR ? first_n + PIECE * place.piece : first_n + l;
         const bool present = k < problem.k && n < problem.n;
         const i64 at = fixed + (N_MAJOR ? b_k(k) : b_n(n));
-        const u32 slot = multiply.slot(i);
+        const u32 slot = to + (multiply.slot(i) - first_slot);
 #pragma unroll
         for (int j = 0; j < B_COUNT; ++j)
-          copy_async<16>(slot + (stage * B_COUNT + j) * FewRowsMatmul::kSlot,
-                         present ? b[j] + BYTES * at : b[j], present);
+          copy_async_16<(MATMUL.streamed != 0)>(slot + j * FewRowsMatmul::kSlot,
+                                                present ? b[j] + BYTES * at : b[j], present);
       }
       if (++copy_step == steps) {
         copy_step = 0;
         copy_tile += place.stride;
       }
     }
+    to = to == first_slot + (STAGES - 1) * STAGE ? first_slot : to + STAGE;
     commit_copies();
   };
   if (!EARLY) wait_for_earlier();
 #pragma unroll
-  for (int s = 0; s < STAGES - 1; ++s) copy(s);
+  for (int s = 0; s < STAGES - 1; ++s) copy();
   if (EARLY) wait_for_earlier();
   multiply.prepare(a_at);
   __syncthreads();
@@ -96,7 +100,7 @@ DEV void few_rows_stream(u32 block, u32 blocks, MatmulExtents problem, const cha
       wait_copies<STAGES - 2>();
       if (Multiply::BY_WARP) __syncwarp();
       const typename Multiply::B elements = multiply.read(stage);
-      copy(stage == 0 ? STAGES - 1 : stage - 1);
+      copy();
       stage = stage + 1 == STAGES ? 0 : stage + 1;
       if (k < problem.k) multiply.multiply(accumulators, elements, k);
     }

@@ -21,6 +21,7 @@ struct PackedMatmul {
   int b_constant;   // B never changes: it is copied before the kernels ahead are complete
   int block_warps;  // of a block
   int digits;       // whether A is multiplied as two digits of 8 bits (packed_digits.cuh), else as it is
+  int streamed;     // B comes from memory in every run: its lines are the first to leave L2
 
   HOST_DEVICE int threads() const { return 32 * block_warps; }
   HOST_DEVICE int warp_k() const { return format.piece_k() * pieces; }  // of a warp's step

@@ -92,8 +92,8 @@ struct PackedStream {
 #pragma unroll
         for (int p = 0; p < PIECES; ++p) {
           const bool present = real && (EVEN_K || piece + p < M.k_pieces());
-          copy_async_once(to + j * M.one() + p * 512 + lane * 16, b.codes[j] + (present ? from + p * 512 : 0),
-                          present);
+          copy_async_16<(M.streamed != 0)>(to + j * M.one() + p * 512 + lane * 16,
+                                           b.codes[j] + (present ? from + p * 512 : 0), present);
         }
         copy_scales(to + j * M.one() + PIECES * 512, scales[j], piece * PIECE_K / M.format.block, real);
         if (M.format.zeros)

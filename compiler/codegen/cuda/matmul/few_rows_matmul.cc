@@ -47,6 +47,7 @@ FewRowsMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   matmul.f32 = b.dtype == DType::kF32;
   matmul.bf16 = b.dtype == DType::kBF16;
   matmul.b_constant = AreConstant(context, context.part.rhs);
+  matmul.streamed = AreStreamed(context, context.part.rhs);
   const int64_t room = static_cast<int64_t>(context.target.shared) - matmul.besides_stages(problem.k);
   matmul.stages = static_cast<int>(std::min(kMostStages, room / matmul.stage()));
   return matmul;

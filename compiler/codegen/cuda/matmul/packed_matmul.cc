@@ -43,6 +43,7 @@ PackedMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   matmul.b_constant = IsPackedBConstant(context);
   matmul.block_warps = configuration.warps_m != 0 ? static_cast<int>(configuration.warps_m) : 8;
   matmul.digits = MultipliesDigits(context, matmul);
+  matmul.streamed = AreStreamed(context, context.part.rhs);
   return matmul;
 }
 
