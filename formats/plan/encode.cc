@@ -143,9 +143,10 @@ class Encoder {
 // An upper bound on the bytes of plain data in a flatbuffer. If it is below the section's limit, the builder
 // stays within the range that a flatbuffer can address.
 template <typename T>
-uint64_t BytesOf(const T& in) {
+uint64_t DescriptionBytes(const T& in) {
   if constexpr (requires { Fields(in); }) {
-    return std::apply([](const auto&... field) { return (uint64_t{24} + ... + BytesOf(field)); }, Fields(in));
+    return std::apply([](const auto&... field) { return (uint64_t{24} + ... + DescriptionBytes(field)); },
+                      Fields(in));
   } else if constexpr (std::is_convertible_v<T, std::string_view>) {
     return in.size() + 16;
   } else if constexpr (std::is_same_v<T, Span<const Span<const uint8_t>>>) {  // codes have a section of their
@@ -156,10 +157,10 @@ uint64_t BytesOf(const T& in) {
                          in.size();
                        }) {
     uint64_t bytes = 16;
-    for (const auto& one : in) bytes += BytesOf(one);
+    for (const auto& one : in) bytes += DescriptionBytes(one);
     return bytes;
   } else if constexpr (std::is_pointer_v<T>) {
-    return in == nullptr ? 0 : BytesOf(*in);
+    return in == nullptr ? 0 : DescriptionBytes(*in);
   } else {
     return sizeof(in) + 4;
   }
@@ -168,7 +169,7 @@ uint64_t BytesOf(const T& in) {
 }  // namespace
 
 Status EncodePlan(const PlanData& plan, std::vector<uint8_t>* out) {
-  if (uint64_t bytes = BytesOf(plan); bytes > kMaxFlatbufferBytes / 2) {
+  if (uint64_t bytes = DescriptionBytes(plan); bytes > kMaxFlatbufferBytes / 2) {
     return Status::Error(
         Code::kInvalidArgument, "plan: a description of about %llu bytes exceeds the %llu of its section",
         static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(kMaxFlatbufferBytes / 2));

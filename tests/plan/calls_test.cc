@@ -45,6 +45,16 @@ TEST(Calls, AFileKeepsAllOfThem) {
   EXPECT_EQ(d.programs[0].steps[2].custom, 2u);
 }
 
+// The limit of the description's section is one of its own bytes, not of the tensors' that it describes.
+TEST(Calls, AFileDescribesTensorsOfAnySize) {
+  Sample s = MakeCallSample();
+  ArgumentOf(s, 0, 0).shape = Shape{int64_t{1} << 40};
+  Arena arena;
+  Result<PlanFile> read = RoundTrip(s, arena);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->data.custom_ops[0].arguments[0].shape, Shape{int64_t{1} << 40});
+}
+
 class CallRules : public BrokenSample {};
 
 TEST_P(CallRules, Broken) { VerifierRefuses(MakeCallSample()); }
