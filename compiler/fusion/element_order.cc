@@ -100,6 +100,19 @@ View OrderRead(const Context& c, NodeId reader, size_t k) {
   return ir::Transpose(view, Span<const int>(order, static_cast<size_t>(node.shape.rank)));
 }
 
+// Whether convolutions that compute pieces of concatenation `id` there could still do so with its elements in
+// this order: their loops are those of their own dims.
+bool ConvolutionsCanWrite(const Context& c, NodeId id, const View& placement) {
+  const Node& node = c.node(id);
+  return node.op != Op::kConcat || std::all_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) {
+           const NodeId piece = c.base(input);
+           const Place& place = c.places[piece];
+           if (place.how != Place::How::kPart || place.in != id) return true;
+           const View at = ir::Compose(placement, place.at);
+           return IsConvolution(c, piece) ? at.affine() : ConvolutionsCanWrite(c, piece, at);
+         });
+}
+
 }  // namespace
 
 // The placement of a node: if all readers outside its group read it through the same permutation, the order
@@ -155,7 +168,7 @@ View PlacementFor(const Context& c, NodeId id) {
     inverse.shape.dims[inverse.shape.rank++] = dim.extent;
   }
   View placement = ir::Reshape(View{{inverse}}, node.shape);
-  return placement.affine() ? placement : own;
+  return placement.affine() && ConvolutionsCanWrite(c, id, placement) ? placement : own;
 }
 
 }  // namespace rondo::fusion

@@ -1,6 +1,6 @@
 // The output at place strides * q + r reads input elements q - u through taps r + strides * u. So the places
 // of one r form a convolution of stride 1. All r with the same number of taps form one convolution, with a
-// set of output channels for each r. No zero is multiplied.
+// set of output channels for each r; places of an r without taps are zeros. No zero is multiplied.
 #include "compiler/import/transposed_convolution.h"
 
 #include <algorithm>
@@ -21,15 +21,14 @@ std::vector<Phases> PhasesOf(const TransposedWindows& t, size_t axis) {
   const int64_t stride = t.strides[axis], kernel = t.kernel[axis], longer = kernel % stride;
   std::vector<Phases> all;
   if (longer > 0) all.push_back({0, longer, kernel / stride + 1});
-  if (kernel >= stride) all.push_back({longer, stride - longer, kernel / stride});
+  all.push_back({longer, stride - longer, kernel / stride});
   return all;
 }
 
 // Whether the taps of every r are evenly spaced, and the intermediate shapes have few enough dims.
 bool HasPhases(const TransposedWindows& t) {
   bool all = t.groups == 1 || t.kernel.size() < 3;
-  for (size_t i = 0; i < t.kernel.size(); ++i)
-    all = all && (t.strides[i] == 1 || (t.dilations[i] == 1 && t.kernel[i] >= t.strides[i]));
+  for (size_t i = 0; i < t.kernel.size(); ++i) all = all && (t.strides[i] == 1 || t.dilations[i] == 1);
   return all;
 }
 
@@ -40,7 +39,7 @@ class InPhases {
     for (size_t i = 0; i < spatial_; ++i) {
       const int64_t stride = t.strides[i], in = in_[static_cast<int>(i) + 2];
       const int64_t out = stride * (in - 1) + t.extra[i] + t.Reach(i) - t.pads_begin[i] - t.pads_end[i];
-      const int64_t behind = (PhasesOf(t, i).back().taps - 1) * t.dilations[i];
+      const int64_t behind = std::max<int64_t>(PhasesOf(t, i).back().taps - 1, 0) * t.dilations[i];
       out_.push_back(out);
       first_.push_back(std::min(t.pads_begin[i] / stride, behind));
       end_.push_back(std::max(in, (t.pads_begin[i] + out + stride - 1) / stride));
@@ -49,7 +48,7 @@ class InPhases {
 
   NodeId Run() {
     std::vector<Phases> chosen;
-    NodeId y = Along(&chosen);
+    NodeId y = WithZeros(Along(&chosen));
     Shape whole{in_[0], t_.groups * weight_[1]};
     for (size_t i = 0; i < spatial_; ++i) whole.dims[whole.rank++] = (end_[i] - first_[i]) * t_.strides[i];
     y = b_.Reshape(y, whole);
@@ -65,11 +64,23 @@ class InPhases {
     if (axis == spatial_) return Interleaved(*chosen);
     std::vector<NodeId> pieces;
     for (const Phases& phases : PhasesOf(t_, axis)) {
+      if (phases.taps == 0) continue;
       chosen->push_back(phases);
       pieces.push_back(Along(chosen));
       chosen->pop_back();
     }
     return pieces.size() == 1 ? pieces[0] : b_.Concat(pieces, static_cast<int>(2 * axis) + 3);
+  }
+
+  // The same with the places of each r that has no taps.
+  NodeId WithZeros(NodeId y) {
+    std::vector<int64_t> before(static_cast<size_t>(b_.shape(y).rank), 0), after = before;
+    bool any = false;
+    for (size_t i = 0; i < spatial_; ++i) {
+      const Phases last = PhasesOf(t_, i).back();
+      if (last.taps == 0) after[2 * i + 3] = last.count, any = true;
+    }
+    return any ? b_.PadConstant(y, b_.Scalar(b_.dtype(y), 0), before, after) : y;
   }
 
   NodeId Interleaved(const std::vector<Phases>& phases) {

@@ -112,6 +112,24 @@ TEST(Concatenation, WhatReadsAPieceLateKeepsItAsItWas) {
   m.Finish();
 }
 
+// Softmax would read the concatenation in another order, in which channels of a convolution are not evenly
+// spaced.
+TEST(Concatenation, ConvolutionsWriteTheirPiecesWhateverOrderIsRead) {
+  AliasModel m;
+  m.Input("x", {1, 2, 4, 4});
+  m.Input("w", {6, 2, 1, 1});
+  m.Node("Conv", {"x", "w"}, {"a"});
+  m.Node("Relu", {"a"}, {"b"});
+  m.Ints("parts", {1, 1, 2, 3, 4, 4});
+  m.Node("Reshape", {"a", "parts"}, {"pa"});
+  m.Node("Reshape", {"b", "parts"}, {"pb"});
+  m.Node("Concat", {"pa", "pb"}, {"c"}, "axis", 1);
+  m.Node("Transpose", {"c"}, {"t"}, "perm", std::vector<int64_t>{0, 3, 4, 1, 2, 5});
+  m.Node("Softmax", {"t"}, {"z"});
+  m.Output("z");
+  m.Check();
+}
+
 TEST(Concatenation, AnInputBesideOthersIsCopiedThere) {
   Pieces m;
   m.Node("Concat", {"a", "y"}, {"c"}, "axis", 0);
