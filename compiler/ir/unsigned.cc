@@ -14,8 +14,8 @@ NodeId Less(Builder& b, NodeId x, NodeId y) {
                   b.BinaryScalar(TapeOp::kBitXor, y, kHighestBit));
 }
 
-// The quotient of bits; 0 if y is 0. Half of x is not negative, so its quotient is right if y is not negative:
-// twice that is the result, or one less. If y is 2^63 or more, the result is 0 or 1.
+// The quotient of bits; 0 if y is 0. Half of x is not negative, so its quotient is right if y is not
+// negative: twice that is the result, or one less. If y is 2^63 or more, the result is 0 or 1.
 NodeId Quotient(Builder& b, NodeId x, NodeId y) {
   const NodeId half = b.Div(b.BinaryScalar(TapeOp::kShr, x, 1), y);
   const NodeId least =
@@ -31,15 +31,13 @@ NodeId Remainder(Builder& b, NodeId x, NodeId y) {
   return b.Select(b.Binary(TapeOp::kEqual, y, zero), zero, rest);
 }
 
-// Of a number of 2^63 or more, half is converted. The bit that is lost stays as the lowest, so that the half is
-// rounded as the number would be.
+// Of a number of 2^63 or more, half is converted. The bit that is lost stays as the lowest, so that the half
+// is rounded as the number would be.
 NodeId ToFloat(Builder& b, NodeId x, DType to) {
   const DType wide = to == DType::kF64 ? DType::kF64 : DType::kF32;
   const NodeId odd = b.BinaryScalar(TapeOp::kBitAnd, x, 1);
-  const NodeId half =
-      b.Cast(b.Binary(TapeOp::kBitOr, b.BinaryScalar(TapeOp::kShr, x, 1), odd), wide);
-  const NodeId number =
-      b.Select(b.BinaryScalar(TapeOp::kLess, x, 0), b.Add(half, half), b.Cast(x, wide));
+  const NodeId half = b.Cast(b.Binary(TapeOp::kBitOr, b.BinaryScalar(TapeOp::kShr, x, 1), odd), wide);
+  const NodeId number = b.Select(b.BinaryScalar(TapeOp::kLess, x, 0), b.Add(half, half), b.Cast(x, wide));
   return b.Cast(number, to);
 }
 

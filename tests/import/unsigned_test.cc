@@ -31,7 +31,8 @@ std::pair<Words, Words> Pairs() {
 
 void Constant(ModelMaker& m, const std::string& name, const Words& words) {
   Bytes(m, name, {static_cast<int64_t>(words.size())},
-        std::string(reinterpret_cast<const char*>(words.data()), words.size() * 8), onnx::TensorProto::UINT64);
+        std::string(reinterpret_cast<const char*>(words.data()), words.size() * 8),
+        onnx::TensorProto::UINT64);
 }
 
 // The bytes of `y`, from inputs a and b and from constants.
@@ -97,9 +98,12 @@ TEST(Unsigned, PairsAreComparedAndDividedWithoutSign) {
 
 TEST(Unsigned, NumbersHaveNoSignAndAreRoundedOnceToFloats) {
   const std::vector<std::string> a = {"a"};
-  ExpectEach<Word>("Abs", [](Word x, Word) { return x; }, a);
-  ExpectEach<Word>("Sign", [](Word, Word) { return Word{1}; }, a);
-  ExpectEach<float>("Cast", [](Word x, Word) { return static_cast<float>(x); }, a, onnx::TensorProto::FLOAT);
+  ExpectEach<Word>(
+      "Abs", [](Word x, Word) { return x; }, a);
+  ExpectEach<Word>(
+      "Sign", [](Word, Word) { return Word{1}; }, a);
+  ExpectEach<float>(
+      "Cast", [](Word x, Word) { return static_cast<float>(x); }, a, onnx::TensorProto::FLOAT);
   ExpectEach<double>(
       "Cast", [](Word x, Word) { return static_cast<double>(x); }, a, onnx::TensorProto::DOUBLE);
 }
