@@ -85,10 +85,10 @@ TEST(EstimateKernels, EpiloguesTakeTime) {
   EXPECT_GT(gelu, 1.02 * plain);
 }
 
-// Measured: 150 us for 63 million points in rows of odd length, which are read element by element; 34 us
-// for 17 million.
-TEST(EstimateKernels, MapsOfOddRowsTakeTheInstructionsOfEachElement) {
-  EXPECT_NEAR(MapTime(62937, 1001), 150, 40);
+// Measured: 80 us for 63 million points in rows of odd length that are stored as vectors; 34 us for 17
+// million.
+TEST(EstimateKernels, MapsOfOddRowsTakeLittleMoreThanThoseOfEvenRows) {
+  EXPECT_NEAR(MapTime(62937, 1001), 80, 25);
   EXPECT_LT(MapTime(62937, 1000), 90);
   EXPECT_GT(MapTime(4096, 4096, TapeOp::kErf), MapTime(4096, 4096));
 }

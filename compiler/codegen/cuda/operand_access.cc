@@ -87,6 +87,22 @@ int LanesFor(const PartContext& context, Span<const size_t> operands, size_t alo
   return lanes;
 }
 
+bool IsFlat(const PartContext& context, size_t index, int lanes) {
+  const Part& part = context.part;
+  const Operand& operand = part.operands[index];
+  const int64_t bytes = lanes * ByteSize(operand.dtype);
+  const FlatOperand flat = Flatten(part, operand);
+  if (bytes < 4 || (!HasVectors(operand.dtype) && !HasTapeVectors(operand.dtype))) return false;
+  if (!operand.indirects.empty() || !flat.coordinates.empty() || flat.offset % lanes != 0) return false;
+  if (context.params[operand.param].alignment % static_cast<uint64_t>(std::min<int64_t>(16, bytes)) != 0)
+    return false;
+  int64_t run = 1;
+  for (size_t l = part.loops.size(); l-- > 0; run *= part.loops[l]) {
+    if (part.loops[l] != 1 && flat.strides[l] != run) return false;
+  }
+  return true;
+}
+
 std::vector<size_t> Touched(Tape tape, TapeOp op) {
   std::vector<size_t> operands;
   for (const TapeInst& inst : tape) {

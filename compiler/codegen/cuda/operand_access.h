@@ -55,6 +55,10 @@ bool IsVectorIndex(const PartContext& context, const Indirect& indirect, size_t 
 // The most lanes that suit all `operands` that move along the loop; 1: none.
 int LanesFor(const PartContext& context, Span<const size_t> operands, size_t along);
 
+// Whether the operand's elements lie one after another in the order of the loops' points, however odd the
+// extents are, so that vectors of `lanes` begin at aligned places.
+bool IsFlat(const PartContext& context, size_t index, int lanes);
+
 // Operands of the tape's instructions of one kind, each once.
 std::vector<size_t> Touched(Tape tape, TapeOp op);
 

@@ -73,6 +73,9 @@ class PartWriter : public Writer {
   // Writes the tape for `lanes` points along loop `along` from the current one on; contiguous elements are
   // accessed as vectors. `each` comes first in each lane, whose index is `e`. The tape's yield becomes x[e].
   void WriteLanes(Tape tape, const std::string& prefix, size_t along, int lanes, const std::string& each);
+  // The same for `lanes` points one after another, with carries from loop to loop: what scope.vectors names
+  // lies one after another, too (IsFlat).
+  void WriteRun(Tape tape, const std::string& prefix, int lanes);
   // Makes the threads of the block compute the table of `tabulation`, which replaces that part of the tape
   // from then on. Ends with a barrier; requires a block of kBlockThreads threads that all reach it.
   void WriteTable(Tape tape, const Tabulation& tabulation);
@@ -99,7 +102,10 @@ class PartWriter : public Writer {
   void Reduce(const TapeInst& inst, const std::string& value);
   const std::string& HeldIn(size_t operand) const;  // scope.held; empty: in memory
   bool IsVector(size_t operand, size_t along, int lanes) const;
-  // The parts of WriteLanes: indices of lanes, loads and stores.
+  // The parts of WriteLanes: what each lane begins and ends with are `first` and `last`; indices of lanes,
+  // loads and stores.
+  void WriteEachLane(Tape tape, const std::string& prefix, size_t along, int lanes, const std::string& first,
+                     const std::string& last);
   void LoadIndices(Tape tape, size_t along, int lanes);
   void LoadLanes(Tape tape, size_t along, int lanes);
   void StoreLanes(Span<const size_t> stored, int lanes);

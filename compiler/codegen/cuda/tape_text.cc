@@ -274,8 +274,8 @@ void PartWriter::StoreLanes(Span<const size_t> stored, int lanes) {
   }
 }
 
-void PartWriter::WriteLanes(Tape tape, const std::string& prefix, size_t along, int lanes,
-                            const std::string& each) {
+void PartWriter::WriteEachLane(Tape tape, const std::string& prefix, size_t along, int lanes,
+                               const std::string& first, const std::string& last) {
   Include("vectors");
   const std::vector<std::string> outer_lanes = scope.lanes;
   scope.lanes.resize(context_.part.operands.size());
@@ -292,17 +292,39 @@ void PartWriter::WriteLanes(Tape tape, const std::string& prefix, size_t along, 
     scope.lanes[index] = "out" + Text(index);
     Line(LaneType(context_.part.operands[index]) + " " + scope.lanes[index] + "[" + Text(lanes) + "];");
   }
-  const std::string i = Counter(along);
-  Line("const i64 along = " + i + ";");
   Line("#pragma unroll");
   Line("for (int e = 0; e < " + Text(lanes) + "; ++e) {");
-  Line("const i64 " + i + " = along + e; (void)" + i + ";");
-  Line(each);
+  Line(first);
   const std::string yielded = WriteTape(tape, prefix);
   if (!yielded.empty()) Line("x[e] = (float)" + yielded + ";");
-  Line("}");
+  Line(last + "}");
   StoreLanes(stored, lanes);
   scope.lanes = outer_lanes;
+}
+
+void PartWriter::WriteLanes(Tape tape, const std::string& prefix, size_t along, int lanes,
+                            const std::string& each) {
+  const std::string i = Counter(along);
+  Line("const i64 along = " + i + ";");
+  WriteEachLane(tape, prefix, along, lanes, "const i64 " + i + " = along + e; (void)" + i + "; " + each, "");
+}
+
+void PartWriter::WriteRun(Tape tape, const std::string& prefix, int lanes) {
+  const size_t loops = context_.part.loops.size();
+  const std::string type = context_.Points(0, loops) <= 0x7fffffff ? "int " : "i64 ";
+  std::string counters, lane, carry = "bool carry = true; ";
+  for (size_t l = 0; l < loops; ++l) {
+    const std::string i = Counter(l), next = "next" + Text(l);
+    counters += type + next + " = (" + type + ")" + i + "; ";
+    lane += "const i64 " + i + " = " + next + "; (void)" + i + "; ";
+  }
+  for (size_t l = loops; l-- > 0;) {
+    const std::string next = "next" + Text(l);
+    carry += next + " += carry; carry = carry && " + next + " == " + IntText(context_.part.loops[l]) + "; " +
+             next + " = carry ? 0 : " + next + "; ";
+  }
+  Line(counters);
+  WriteEachLane(tape, prefix, loops - 1, lanes, lane, carry);
 }
 
 }  // namespace rondo::cuda

@@ -32,7 +32,10 @@ TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i6
 
 def draw(port, generator):
     if port.dtype == "bool":
-        return torch.rand(port.shape, generator=generator, device="cuda") > 0.2
+        seen = torch.rand(port.shape, generator=generator, device="cuda") > 0.2
+        if port.fill == "mask":  # every row sees a key
+            seen[..., 0] = True
+        return seen
     if port.dtype == "i64":
         return torch.randint(0, port.below, port.shape, generator=generator, device="cuda")
     x = torch.randn(port.shape, generator=generator, device="cuda")

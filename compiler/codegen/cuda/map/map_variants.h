@@ -18,6 +18,9 @@ inline constexpr const KernelVariant* kMapVariants[] = {&kLastWriterMap, &kOrder
 
 // Neighbouring points that one thread computes, so that it stores vectors.
 int LanesOfMap(const PartContext& context);
+// The same where only the points of all loops together lie in vectors (odd widths): vectors of points one
+// after another. 1: none, or too few of them to keep the GPU busy.
+int RunOfMap(const PartContext& context);
 // Such vectors of points, or single ones, that a thread of kPointMap computes.
 int64_t PointsOfMapThread(const PartContext& context);
 

@@ -1,4 +1,5 @@
-// Maps: each thread computes points one block apart, or vectors of neighbouring points.
+// Maps: each thread computes points one block apart, or vectors of neighbouring points, also over the ends of
+// rows.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/batches.h"
@@ -19,6 +20,21 @@ int LanesOfMap(const PartContext& context) {
     if (!MovesAlong(part, part.operands[index], along)) return 1;
   }
   return LanesFor(context, stored, along);
+}
+
+int RunOfMap(const PartContext& context) {
+  constexpr double kLeastBlocks = 2;  // a multiprocessor
+  const Part& part = context.part;
+  if (part.loops.size() < 2 || LanesOfMap(context) > 1) return 1;
+  const std::vector<size_t> stored = Touched(part.body, TapeOp::kStore);
+  int64_t least = 4;
+  for (size_t index : stored) least = std::min(least, ByteSize(part.operands[index].dtype));
+  const int lanes = static_cast<int>(16 / std::max<int64_t>(least, 2));
+  const double blocks = static_cast<double>(context.Points(0, part.loops.size())) / lanes / kCudaBlock;
+  const bool flat = !stored.empty() && std::all_of(stored.begin(), stored.end(), [&](size_t index) {
+    return IsFlat(context, index, lanes);
+  });
+  return flat && blocks >= kLeastBlocks * context.Processors() ? lanes : 1;
 }
 
 // Several if all that they read can be read before the first is stored. Blocks of one point a thread take
@@ -47,7 +63,29 @@ int64_t PointsOfMapThread(const PartContext& context) {
 
 namespace {
 
+// Vectors of points one after another, whose counters carry from loop to loop.
+Result<PartLaunch> WriteRuns(const PartContext& context, int lanes, PartWriter* writer) {
+  const Part& part = context.part;
+  const int64_t points = context.Points(0, part.loops.size()), vectors = (points + lanes - 1) / lanes;
+  writer->Line("const u64 first = ((u64)block * kBlockThreads + threadIdx.x) * " + Text(lanes) + "u;");
+  writer->Line("if (first >= " + Text(points) + "ull) return;");
+  if (points % lanes != 0) {
+    writer->Line("if (first + " + Text(lanes) + "u > " + Text(points) + "ull) {");
+    writer->Line("for (u64 number = first; number < " + Text(points) + "ull; ++number) {");
+    writer->Decode("number", 0, part.loops.size());
+    writer->WriteTape(part.body, "r");
+    writer->Line("} return; }");
+  }
+  writer->Decode("first", 0, part.loops.size());
+  writer->scope.vectors.clear();
+  for (size_t index = 0; index < part.operands.size(); ++index)
+    writer->scope.vectors.push_back(IsFlat(context, index, lanes));
+  writer->WriteRun(part.body, "r", lanes);
+  return WithBlocks((vectors + kCudaBlock - 1) / kCudaBlock);
+}
+
 Result<PartLaunch> WriteMap(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
+  if (const int run = RunOfMap(context); run > 1) return WriteRuns(context, run, writer);
   const size_t loops = context.part.loops.size();
   const int lanes = LanesOfMap(context);
   const int64_t vectors = context.Points(0, loops) / lanes;
