@@ -15,36 +15,9 @@
 namespace rondo::importer {
 namespace {
 
-constexpr int kMaxCallDepth = 64;  // nested functions and subgraphs
-
 // A name for a function that no other (domain, name, overload) shares.
 std::string FunctionKey(const std::string& domain, const std::string& name, const std::string& overload) {
   return (domain == "ai.onnx" ? "" : domain) + '\n' + name + '\n' + overload;
-}
-
-std::map<std::string, int64_t> Opsets(
-    const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
-  std::map<std::string, int64_t> out;
-  for (const auto& opset : imports) out[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
-  return out;
-}
-
-int64_t OpsetFor(const Frame& frame, const std::string& domain) {
-  auto found = frame.opsets.find(domain == "ai.onnx" ? "" : domain);
-  return found == frame.opsets.end() ? 1 : found->second;
-}
-
-// Every name that the nodes read, including those of their subgraphs.
-void AddReads(const onnx::NodeProto& node, std::unordered_set<std::string>* names) {
-  for (const std::string& name : node.input()) names->insert(name);
-  auto add_graph = [&](const onnx::GraphProto& graph) {
-    for (const onnx::NodeProto& inner : graph.node()) AddReads(inner, names);
-    for (const onnx::ValueInfoProto& output : graph.output()) names->insert(output.name());
-  };
-  for (const onnx::AttributeProto& a : node.attribute()) {
-    if (a.has_g()) add_graph(a.g());
-    for (const onnx::GraphProto& g : a.graphs()) add_graph(g);
-  }
 }
 
 // Whether an annotation that names the node itself says where it runs (`stream`, `graph`, `fuse`).
@@ -65,6 +38,18 @@ bool RunsFrom(const ir::Graph& graph, NodeId first) {
 }
 
 }  // namespace
+
+std::map<std::string, int64_t> Opsets(
+    const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
+  std::map<std::string, int64_t> out;
+  for (const auto& opset : imports) out[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+  return out;
+}
+
+int64_t OpsetFor(const Frame& frame, const std::string& domain) {
+  auto found = frame.opsets.find(domain == "ai.onnx" ? "" : domain);
+  return found == frame.opsets.end() ? 1 : found->second;
+}
 
 std::string NodeName(const onnx::NodeProto& node) {
   if (!node.name().empty() || node.output_size() == 0) return node.name();
@@ -89,45 +74,10 @@ void Importer::Follow(ir::Sizes* sizes, std::function<void(ir::Builder*)> name_s
   name_sizes_ = std::move(name_sizes);
 }
 
-// By node: whether the names in `wanted` depend on it, or it has effects.
-std::vector<bool> Importer::NeededFor(const Nodes& nodes, Names wanted, const Frame& frame) const {
-  std::vector<bool> needed(static_cast<size_t>(nodes.size()));
-  for (int i = nodes.size(); i-- > 0;) {
-    const onnx::NodeProto& node = nodes.Get(i);
-    bool need = std::any_of(node.output().begin(), node.output().end(), [&](const std::string& name) {
-      return !name.empty() && wanted.count(name) != 0;
-    });
-    need = need || HasEffects(node, frame, frame.depth) || IsAsserted(node, frame);
-    needed[static_cast<size_t>(i)] = need;
-    if (need) AddReads(node, &wanted);
-  }
-  return needed;
-}
-
 const OpInfo* Importer::FindCustom(const onnx::NodeProto& node, const Frame& frame) const {
   if (options_.ops == nullptr || node.domain().empty()) return nullptr;
   const int64_t opset = std::clamp<int64_t>(OpsetFor(frame, node.domain()), 0, UINT32_MAX);
   return options_.ops->Find(node.domain(), node.op_type(), static_cast<uint32_t>(opset));
-}
-
-// Whether the node, its subgraphs or the function it calls contain a custom op with side effects.
-bool Importer::HasEffects(const onnx::NodeProto& node, const Frame& frame, int depth) const {
-  if (options_.ops == nullptr || depth > kMaxCallDepth) return false;
-  if (const OpInfo* info = FindCustom(node, frame)) return (info->op.flags & RONDO_OP_SIDE_EFFECTS) != 0;
-  const auto any = [&](const Nodes& nodes, const Frame& of) {
-    return std::any_of(nodes.begin(), nodes.end(),
-                       [&](const onnx::NodeProto& inner) { return HasEffects(inner, of, depth + 1); });
-  };
-  if (const onnx::FunctionProto* function = FindFunction(node)) {
-    const auto [known, added] = effects_.try_emplace(function, false);
-    if (!added) return known->second;
-    Frame inner;
-    inner.opsets = Opsets(function->opset_import());
-    const bool found = any(function->node(), inner);
-    return effects_[function] = found;
-  }
-  return std::any_of(node.attribute().begin(), node.attribute().end(),
-                     [&](const onnx::AttributeProto& a) { return a.has_g() && any(a.g().node(), frame); });
 }
 
 Status Importer::Run() {
@@ -152,28 +102,6 @@ Status Importer::Run() {
   return options_.shared_over > 1 ? ReadHints(scope) : Status::Ok();
 }
 
-// NeededFor, plus the nodes that annotations require for those, and so on.
-std::vector<bool> Importer::NeededWithOrder(const Nodes& nodes, Names wanted, const Frame& frame) const {
-  std::vector<bool> needed = NeededFor(nodes, wanted, frame);
-  for (bool more = control_.any(); more;) {
-    more = false;
-    for (int i = 0; i < nodes.size(); ++i) {
-      if (!needed[static_cast<size_t>(i)]) continue;
-      const auto said = OrdersOf({nodes.Get(i), NodeName(nodes.Get(i)), ""}, options_.annotations);
-      if (said.count("needs") == 0) continue;
-      for (int k = 0; k < nodes.size(); ++k) {
-        if (needed[static_cast<size_t>(k)] ||
-            !ControlEdges::Needs(said, {nodes.Get(k), NodeName(nodes.Get(k)), ""}))
-          continue;
-        more = true;
-        wanted.insert(nodes.Get(k).output().begin(), nodes.Get(k).output().end());
-      }
-    }
-    if (more) needed = NeededFor(nodes, wanted, frame);
-  }
-  return needed;
-}
-
 Status Importer::ReadHints(const Scope& scope) {
   Shape shape;
   const auto shape_of = [&](const std::string& name) -> const Shape* {
@@ -194,131 +122,6 @@ const onnx::FunctionProto* Importer::FindFunction(const onnx::NodeProto& node) c
   auto found = functions_.find(FunctionKey(node.domain(), node.op_type(), node.overload()));
   return found == functions_.end() ? nullptr : found->second;
 }
-
-namespace {
-
-// Advice for a com.microsoft operator that the model could be exported without; "" for others.
-struct Instead {
-  const char* op;
-  const char* what;
-};
-constexpr const char* kSearches =
-    "; a search has its decoder inside it: export the decoder itself (as Optimum and onnxruntime-genai do), "
-    "and "
-    "continue texts with rondo generate";
-constexpr const char* kPages =
-    "; its cache is in pages that a server hands out: export the model with GroupQueryAttention, whose "
-    "caches a "
-    "session keeps";
-constexpr const char* kLayouts =
-    "; its numbers lie as cuBLASLt has them: export the model with QuantizeLinear and DequantizeLinear";
-constexpr const char* kPacks =
-    "; its weights are in blocks as GGUF files have them: export the model with MatMulNBits, "
-    "GatherBlockQuantized and QMoE";
-constexpr const char* kReplays =
-    "; it takes back tokens that were guessed: export the model without speculative decoding";
-constexpr Instead kInstead[] = {
-    {"BeamSearch", kSearches},
-    {"ConvStateReplay", kReplays},
-    {"DequantizeWithOrder", kLayouts},
-    {"GatedDeltaNetStateReplay", kReplays},
-    {"GatherPacked", kPacks},
-    {"GreedySearch", kSearches},
-    {"Mamba2Verify", kReplays},
-    {"MatMulFpQ4",
-     "; its bytes are packed for ONNX Runtime's own kernels: export the model with MatMulNBits"},
-    {"MatMulPacked", kPacks},
-    {"MoEPacked", kPacks},
-    {"PagedAttention", kPages},
-    {"QOrderedAttention", kLayouts},
-    {"QOrderedGelu", kLayouts},
-    {"QOrderedLayerNormalization", kLayouts},
-    {"QOrderedLongformerAttention", kLayouts},
-    {"QOrderedMatMul", kLayouts},
-    {"QuantizeWithOrder", kLayouts},
-    {"RMSNormRotary",
-     "; export the model with its norms and RotaryEmbedding as operators of their own, or "
-     "GroupQueryAttention"},
-    {"Sampling", kSearches},
-    {"SparsePagedAttention", kPages},
-    {"SpeculativePrefixCommit", kReplays},
-    {"WhisperBeamSearch", kSearches},
-};
-
-const char* InsteadOf(const std::string& op) {
-  for (const Instead& one : kInstead) {
-    if (op == std::string("com.microsoft::") + one.op) return one.what;
-  }
-  return "";
-}
-
-}  // namespace
-
-void Importer::CollectUnknown(const Nodes& nodes, const std::vector<bool>* needed, const Frame& frame,
-                              int depth, std::map<std::string, std::vector<std::string>>* unknown) {
-  if (depth > kMaxCallDepth) return;  // ImportNode refuses it
-  for (int i = 0; i < nodes.size(); ++i) {
-    if (needed != nullptr && !(*needed)[static_cast<size_t>(i)]) continue;
-    const onnx::NodeProto& node = nodes.Get(i);
-    if (FindCustom(node, frame) != nullptr) continue;
-    if (FindFunction(node) != nullptr) continue;  // each function is looked at once, below
-    if (FindOp(node.domain(), node.op_type(), OpsetFor(frame, node.domain())) == nullptr) {
-      std::string op = (node.domain().empty() ? "ai.onnx" : node.domain()) + "::" + node.op_type();
-      if (KnowsOp(node.domain(), node.op_type())) {
-        op += " of opset " + std::to_string(OpsetFor(frame, node.domain()));
-      }
-      (*unknown)[op].push_back(NodeName(node));
-    }
-    // The branches of an If are looked at when one is taken.
-    if (node.op_type() == "If") continue;
-    for (const onnx::AttributeProto& a : node.attribute()) {
-      if (a.has_g()) CollectUnknown(a.g().node(), nullptr, frame, depth + 1, unknown);
-    }
-  }
-}
-
-Status Importer::ListUnknown(const Nodes& nodes, const std::vector<bool>& needed, const Frame& frame) {
-  std::map<std::string, std::vector<std::string>> unknown;
-  CollectUnknown(nodes, &needed, frame, frame.depth, &unknown);
-  // The functions that needed nodes call, directly or through other functions.
-  std::vector<const onnx::FunctionProto*> queue;
-  std::unordered_set<const onnx::FunctionProto*> seen;
-  auto visit = [&](const onnx::NodeProto& node, auto&& self) -> void {
-    const onnx::FunctionProto* f = FindFunction(node);
-    if (f != nullptr && seen.insert(f).second) queue.push_back(f);
-    if (node.op_type() == "If") return;
-    for (const onnx::AttributeProto& a : node.attribute()) {
-      for (const onnx::NodeProto& inner : a.g().node()) self(inner, self);
-    }
-  };
-  for (int i = 0; i < nodes.size(); ++i) {
-    if (needed[static_cast<size_t>(i)]) visit(nodes.Get(i), visit);
-  }
-  for (size_t q = 0; q < queue.size(); ++q) {
-    Frame inner;
-    inner.opsets = Opsets(queue[q]->opset_import());
-    CollectUnknown(queue[q]->node(), nullptr, inner, frame.depth + 1, &unknown);
-    for (const onnx::NodeProto& node : queue[q]->node()) visit(node, visit);
-  }
-  if (unknown.empty()) return Status::Ok();
-  std::string list;
-  const char* instead = "";
-  for (const auto& [op, names] : unknown) {
-    if (*InsteadOf(op) != '\0') instead = InsteadOf(op);
-    list += (list.empty() ? "" : "; ") + op + " (";
-    constexpr size_t kShown = 8;
-    for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
-      list += (i == 0 ? "\"" : ", \"") + names[i] + "\"";
-    if (names.size() > kShown) list += " and " + std::to_string(names.size() - kShown) + " more nodes";
-    list += ")";
-  }
-  return Status::Error(
-      Code::kUnsupported, "%zu operator%s not supported: %s%s", unknown.size(),
-      unknown.size() == 1 ? " is" : "s are", list.c_str(),
-      *instead != '\0' ? instead : "; a library of custom ops can add operators (--ops LIB.so)");
-}
-
-// ------------------------------------------------------------------------------------------ nodes
 
 Result<onnx::TensorValue> Importer::LoadTensor(const onnx::TensorProto& tensor) {
   RONDO_ASSIGN_OR_RETURN(onnx::TensorValue value, model_->Load(tensor, options_.allow_synthetic));

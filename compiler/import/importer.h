@@ -82,6 +82,7 @@ class Importer : public Host {
   Status AddOutputs(Scope* scope);
   Status CheckOpset(int64_t opset);
   Status ReadHints(const Scope& scope);
+  // In importer_unknown.cc.
   Status ListUnknown(const Nodes& nodes, const std::vector<bool>& needed, const Frame& frame);
   void CollectUnknown(const Nodes& nodes, const std::vector<bool>* needed, const Frame& frame, int depth,
                       std::map<std::string, std::vector<std::string>>* unknown);
@@ -106,6 +107,7 @@ class Importer : public Host {
   const onnx::FunctionProto* FindFunction(const onnx::NodeProto& node) const;
   // The custom op that `node` calls, or null.
   const OpInfo* FindCustom(const onnx::NodeProto& node, const Frame& frame) const;
+  // In importer_needed.cc.
   bool HasEffects(const onnx::NodeProto& node, const Frame& frame, int depth) const;
   std::vector<bool> NeededFor(const Nodes& nodes, Names wanted, const Frame& frame) const;
   std::vector<bool> NeededWithOrder(const Nodes& nodes, Names wanted, const Frame& frame) const;
@@ -135,6 +137,13 @@ class Importer : public Host {
   SizesOfData* names_ = nullptr;  // names of the sizes that data decide; null: they get none
   bool data_decide_ = false;
 };
+
+constexpr int kMaxCallDepth = 64;  // nested functions and subgraphs
+
+// The opsets by domain, "" for ai.onnx; and that of a domain, 1 if the frame has none.
+std::map<std::string, int64_t> Opsets(
+    const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports);
+int64_t OpsetFor(const Frame& frame, const std::string& domain);
 
 // The name of a node in messages and provenance: its own, or its first output's.
 std::string NodeName(const onnx::NodeProto& node);
