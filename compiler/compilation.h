@@ -1,9 +1,11 @@
 // Compilation: the state of one call of Compile in the pipeline.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -69,6 +71,10 @@ struct Compilation {
   EmitReport emit_report;
   CompileReport report;
 };
+
+inline bool Contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 // The name of a device's program in reports: "main", "main@1".
 std::string NameOf(const CompileOptions& options, const ProgramInWork& program);

@@ -32,9 +32,8 @@ constexpr PipelineEntry kPipeline[] = {
      ImportNamesWereFound},
     {"lower_quantised", GraphAndBodies<passes::LowerQuantised>, kEach, kOptional, kAny, Leaves::kGraph,
      kGraphs,
-     "products of quantised numbers multiply their codes, 8-bit integers or FP8; scales and zero points "
-     "follow "
-     "the sums"},
+     "matmuls of quantised numbers multiply their codes, 8-bit integers or FP8; scales and zero points "
+     "follow the sums"},
     {"fold_constants", GraphAndBodies<passes::FoldConstants>, kEach, kOptional, kAny, Leaves::kGraph, kGraphs,
      "nodes that depend on small constants alone are constants; weights stay as they are"},
     {"fold_weight_scales", GraphAndBodies<passes::FoldWeightScales>, kEach, kOptional, kAny, Leaves::kGraph,
@@ -65,7 +64,7 @@ constexpr PipelineEntry kPipeline[] = {
      "with --cache-length: attention reads the positions that are cached, and nothing else mixes those of a "
      "cache"},
     {"decompose_sinks", GraphAndBodies<passes::DecomposeSinks>, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
-     "attention with a sink, which no kernel knows, is its products and softmax"},
+     "attention with a sink, which no kernel supports, is matmuls and a softmax again"},
     {"split_matmuls", GraphAndBodies<passes::SplitMatmuls>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "a matmul whose readers take disjoint columns is one matmul for each of them"},
     {"clean_up", GraphAndBodies<passes::CleanUp>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
@@ -73,7 +72,7 @@ constexpr PipelineEntry kPipeline[] = {
     {"token_loop", TokenLoop, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
      "with --token-loop: a run draws several tokens of each text, each from the one before"},
     {"keep_quantised", GraphAndBodies<passes::KeepQuantised>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
-     "what is quantised, and quantised again in the same way, is not scaled in between"},
+     "a tensor that is quantised twice in the same way is not scaled in between"},
     {"quantize_weights", GraphAndBodies<passes::QuantizeWeights>, kEach, kNeeded, kAny, Leaves::kGraph,
      kPaired,
      "with --quantize-weights: weights of matmuls are of so few bits, and the report says what that changed"},
@@ -91,13 +90,11 @@ constexpr PipelineEntry kPipeline[] = {
      "pools of one window are reductions; for GPUs, convolutions that are matmuls are matmuls"},
     {"fold_score_bias", GraphAndBodies<passes::FoldScoreBias>, kEach, kOptional, kGpus, Leaves::kGraph,
      kPaired,
-     "a bias of scores that says one number for many keys (relative rows and columns of pictures) is "
-     "features of "
-     "queries and keys"},
+     "a bias of scores by rows and columns of an image (relative positions) is features of queries and keys"},
     {"split_values", GraphAndBodies<passes::SplitValues>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
-     "attention has no more features of a value than a kernel sums up"},
+     "attention has at most as many features of a value as its kernels support"},
     {"sum_in_integers", GraphAndBodies<passes::SumInIntegers>, kEach, kOptional, kGpus, Leaves::kGraph,
-     kPaired, "many floats that data places are added as integers, in any order with the same bits"},
+     kPaired, "scatters that add many floats add integers: any order gives the same bits"},
     {"pad_channels", Graph<passes::PadChannels>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "convolutions of channels that are no vectors read a copy of four or a multiple of eight"},
     {"pad_matmuls", GraphAndBodies<passes::PadMatmuls>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
@@ -106,17 +103,17 @@ constexpr PipelineEntry kPipeline[] = {
      Leaves::kGraph, kPaired,
      "weights of convolutions lie as the target reads them: output channels last, or input channels"},
     {"fuse_quant_range", GraphAndBodies<passes::FuseQuantRange>, kEach, kOptional, kGpus, Leaves::kGraph,
-     kPaired, "what quantises a tensor by its range finds that, or the kernel before it does"},
+     kPaired, "the kernel that quantises a tensor finds its range, or the kernel before it does"},
     {"split_reductions", SplitReductions, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "reductions over few long rows, or over rows whose elements lie apart, are over slices of them first"},
     {"rematerialise", GraphAndBodies<passes::Rematerialise>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
-     "what is small and quick to compute is computed by who reads it, in no kernel of its own before"},
+     "readers recompute small, cheap values, which then need no kernels of their own"},
     {"combine_collectives", CombineSmallCollectives, kOnce, kOptional, kAny, Leaves::kGraph, kPaired,
-     "where the run then ends earlier by estimate, small collectives of one kind that do not depend on one "
-     "another are one"},
+     "small collectives of one kind that do not depend on one another are one, where the estimate says that "
+     "the run ends earlier"},
     {"chunk_collectives", ChunkCollectives, kOnce, kOptional, kAny, Leaves::kGraph, kPaired,
-     "where the run then ends earlier by estimate, collectives and what works row by row around them are cut "
-     "into chunks of rows"},
+     "collectives and the work row by row around them are cut into chunks of rows, where the estimate says "
+     "that the run ends earlier"},
     {"variants", AddVariants, kOnce, kOptional, kAny, Leaves::kGraph, kPaired,
      "with --variants: each program has a second one, whose rows are cut into chunks where that keeps less "
      "alive at once"},
@@ -130,11 +127,12 @@ constexpr PipelineEntry kPipeline[] = {
     {"schedule", Schedule, kEach, kOptional, kAny, Leaves::kLowered, kOps,
      "orders the kernels for the least peak of live bytes; dependences hold"},
     {"expand_loops", WriteOutLoops, kEach, kNeeded, kAny, Leaves::kLowered, kOps | kNoLoops,
-     "loops are kernels that repeat; what a round hands on has its place"},
+     "loops are the ops of their rounds, of which one or two copies repeat; values that rounds pass on have "
+     "their places"},
     {"streams", PutOnStreams, kEach, kOptional, kAny, Leaves::kLowered, kOps | kNoLoops,
      "steps are on the streams that annotations say; what must be ordered between streams is by dependences"},
     {"keep_together", KeepRegions, kEach, kNeeded, kAny, Leaves::kLowered, kOps | kNoLoops | kTogether,
-     "what annotations keep together stands one after another"},
+     "steps that annotations keep together are consecutive"},
     {"gather_weights", GatherAhead, kOnce, kNeeded, kAny, Leaves::kLowered, kSteps,
      "with --weights gather: each weight is brought together just before its use, small ones of a layer by "
      "one collective, two layers' worth at once"},
@@ -162,10 +160,6 @@ constexpr PipelineEntry kPipeline[] = {
 // ------------------------------------------------------------------------------------- running
 
 constexpr uint32_t kMaxDevices = 64;
-
-bool Contains(const std::vector<std::string>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 const PipelineEntry* FindPass(std::string_view name) {
   for (const PipelineEntry& entry : kPipeline) {

@@ -71,6 +71,9 @@ Status Emit(Compilation* compilation, ProgramInWork* program, std::string* text)
 Status GenerateCode(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Check(Compilation* compilation, ProgramInWork* program, std::string* text);
 
+// In names_found.cc. WithUnknownShape: if an import fails because dims are open, the likely mistake is a name
+// given to --shape that no model has. Returns that error, or else `status`.
+Status WithUnknownShape(const Compilation& compilation, const Status& status);
 Status ImportNamesWereFound(const Compilation& compilation);
 Status DonationsWereFound(const Compilation& compilation);
 Status LogitsWereFound(const Compilation& compilation);

@@ -102,10 +102,6 @@ Status RefuseRegions(const ProgramInWork& program) {
 
 void AddText(const std::string& more, std::string* text) { *text += (text->empty() ? "" : "\n") + more; }
 
-}  // namespace
-
-namespace {
-
 // Whether programs with the same state hold shares of equal shape on each device.
 bool StatesAgree(const std::vector<ProgramInWork>& programs) {
   std::map<std::pair<std::string, uint32_t>, Shape> known;  // by name and device
