@@ -2,7 +2,7 @@
 import numpy as np
 
 from .case import Draw
-from .reference import Nodes, refused
+from .nodes import Nodes, refused
 
 ARITHMETIC, LOGIC, COMPARISON = ("Add", "Sub", "Mul", "Div", "Pow"), ("And", "Or", "Xor"), ("Equal", "Less", "Greater")
 

@@ -2,7 +2,7 @@
 import numpy as np
 from onnx import TensorProto, helper
 
-from .reference import Nodes, refused
+from .nodes import Nodes, refused
 
 
 def geometry():

@@ -4,7 +4,7 @@ import numpy as np
 from onnx import TensorProto
 
 from .case import MICROSOFT
-from .reference import Nodes, refused
+from .nodes import Nodes, refused
 
 
 def channels_last(name, plain, weights, *attributes):
