@@ -1,5 +1,5 @@
-// The nodes that an import needs: those on which the outputs depend, and those with effects or annotations that
-// require them.
+// The nodes that an import needs: those on which the outputs depend, and those with effects or annotations
+// that require them.
 #include <algorithm>
 
 #include "compiler/import/importer.h"
