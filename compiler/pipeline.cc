@@ -148,6 +148,8 @@ constexpr PipelineEntry kPipeline[] = {
      "gives every value its place in the arena; what lives at once does not overlap"},
     {"keep_variants", KeepVariants, kOnce, kOptional, kAny, Leaves::kLowered, kSteps | kPartitioned | kPlaced,
      "variants whose arena is not smaller than their program's are dropped"},
+    {"store_panels", LayOutPanels, kOnce, kOptional, kAny, Leaves::kLowered, kSteps | kPartitioned | kPlaced,
+     "on a host, weights lie in the order in which register blocks of matmuls and convolutions read them"},
     {"emit", Emit, kOnce, kNeeded, kAny, Leaves::kPlan, kVerified,
      "makes one plan of all programs; weights, state and kernels that are equal are shared"},
     {"codegen", GenerateCode, kOnce, kNeeded, kGpus, Leaves::kPlan, kVerified,

@@ -8,6 +8,7 @@
 #include "compiler/codegen/cuda/choose_libraries.h"
 #include "compiler/codegen/cuda/estimate_kernels.h"
 #include "compiler/codegen/cuda/reduction/team_limits.h"
+#include "compiler/codegen/store_panels.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/given_ports.h"
 #include "compiler/ir/loop.h"
@@ -423,6 +424,19 @@ void FinishReport(const EmitReport& emitted, CompileReport* report) {
 }
 
 }  // namespace
+
+// Live weights keep the order of the model, which later values of them have.
+Status LayOutPanels(Compilation* compilation, ProgramInWork*, std::string* text) {
+  const CompileOptions& options = compilation->options;
+  if (options.targets.any_gpu() || options.live_weights) {
+    *text = options.live_weights ? "weights are live" : "for hosts";
+    return Status::Ok();
+  }
+  std::vector<LoweredProgram*> programs;
+  for (ProgramInWork& program : compilation->programs) programs.push_back(&program.planned.lowered);
+  *text = StorePanels(programs);
+  return Status::Ok();
+}
 
 Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
   EmitOptions options;

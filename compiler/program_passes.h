@@ -67,6 +67,7 @@ Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* te
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status LookForAnnotations(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PlanArena(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status LayOutPanels(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Emit(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status GenerateCode(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Check(Compilation* compilation, ProgramInWork* program, std::string* text);

@@ -85,6 +85,13 @@ struct LoopGroups {
   }
 };
 
+// Whether all groups of a convolution read the same input: they count panels of its output channels.
+bool SharesInput(const Part& part) {
+  int64_t strides[kMaxLoops];
+  FullStrides(part.operands[part.lhs], static_cast<int>(part.loops.size()), strides);
+  return strides[1] == 0;
+}
+
 LoopGroups GroupsOf(const Part& part, bool channels) {
   LoopGroups groups;
   const int all = static_cast<int>(part.loops.size());
@@ -97,7 +104,7 @@ LoopGroups GroupsOf(const Part& part, bool channels) {
   } else if (channels) {
     groups.count = 4;
     const int lanes = part.loops[2] > 1 ? 2 : 1;
-    if (lanes == 2) groups.Add(0, 1, 1);
+    if (lanes == 2) groups.Add(SharesInput(part) ? 2 : 0, 1, 1);
     groups.Add(1, 0, 1);
     groups.Add(1, 3, part.n);
     groups.Add(2, lanes, 1);

@@ -11,8 +11,8 @@ namespace rondo::host {
 // in a sequential part.
 //
 // `channels`, for a convolution or pool: group m is the points of all images, n the output channels, and
-// outer the groups of several output channels. Otherwise m is the output channels and n the points of one
-// image.
+// outer the groups of several output channels, unless they share the input: then they are part of n.
+// Otherwise m is the output channels and n the points of one image.
 Nest MakeNest(const Part& part, bool channels);
 
 // Whether the channels of a convolution's weight or a pool's input are contiguous.

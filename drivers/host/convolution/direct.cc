@@ -14,9 +14,10 @@ namespace {
 
 // What the register blocks of one group share.
 struct Block {
-  const float* const* at;  // [point][tap]: the first input channel of group 0
-  int64_t shift;           // floats from there to this group's
-  const float* weight;     // packed: [tap][channel][vectors]
+  const float* const* at;   // [point][tap]: the first input channel of group 0
+  int64_t shift;            // floats from there to this group's
+  const float* weight;      // [tap][channel][vectors]
+  int64_t channel, vector;  // floats from one channel, or vector, to the next
   int64_t taps;
   int64_t run, step;  // input channels of a tap, and floats from one to the next
   float* acc;
@@ -42,14 +43,14 @@ void TakeBlock(const Block& b) {
     for (int64_t c = 0; c < b.run; ++c, at += b.step) {
       Vector w[kVectors];
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const Vector*>(weight + v * kWidth);
+      for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const Vector*>(weight + v * b.vector);
 #pragma GCC unroll 16
       for (int p = 0; p < kPoints; ++p) {
         const float x = from[p][at];
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) sum[p][v] += w[v] * x;
       }
-      weight += kVectors * kWidth;
+      weight += b.channel;
     }
   }
   if (b.ending != nullptr) return StoreEnded(*b.ending, b.row, b.column, sum);
@@ -148,8 +149,17 @@ class Direct {
     for (int j = 0; j < n && !Stopped(w_); j += kBlockColumns) {
       const int vectors = n - j <= kWidth ? 1 : 2;
       const int some = Least(n - j, kBlockColumns);
-      Pack(weight + j, some, vectors * kWidth);
-      block.weight = packed_;
+      if (!part_.packs) {
+        block.weight = At(weight, j);
+        block.channel = kStoredColumns;
+        block.vector = kWidth < kStoredColumns ? kWidth : part_.stored;
+      } else {
+        for (int from = 0; from < some; from += kStoredColumns)
+          Pack(At(weight, j + from), Least(some - from, kStoredColumns), vectors * kWidth, packed_ + from);
+        block.weight = packed_;
+        block.channel = vectors * kWidth;
+        block.vector = kWidth;
+      }
       block.column = j;
       block.ending = ends && some % kWidth == 0 ? &ending : nullptr;
       float* const acc = reinterpret_cast<float*>(w_.scratch + part_.acc_at) + j;
@@ -178,13 +188,18 @@ class Direct {
     }
   }
 
-  // Packs the weights of n output channels, and pads each row with zeros.
-  void Pack(const float* weight, int n, int row) {
-    float* to = packed_;
+  // The weights of output channel j.
+  const float* At(const float* weight, int j) const {
+    return part_.stored == 0 ? weight + j : weight + j / kStoredColumns * part_.stored + j % kStoredColumns;
+  }
+
+  // Packs the weights of n output channels, and pads rows, `row` floats apart, with zeros to whole vectors.
+  void Pack(const float* weight, int n, int row, float* to) {
+    const int whole = (n + kWidth - 1) / kWidth * kWidth;
     for (int64_t t = 0; t < part_.taps.count; ++t) {
       const float* from = weight + part_.taps.weight[t];
       for (int64_t c = 0; c < part_.run; ++c, to += row, from += part_.run_weight_step) {
-        if (n < row) *reinterpret_cast<Vector*>(to + row - kWidth) = Vector{};
+        if (n < whole) *reinterpret_cast<Vector*>(to + whole - kWidth) = Vector{};
         CopyFloats(from, n, to);
       }
     }

@@ -70,6 +70,8 @@ Status BuildDirect(PartContext& c, PartProgram** out) {
   const int run = RunOfTaps(c, *input, &zeros);
   const int64_t taps = nest.points[kK] / (run < 0 ? 1 : nest.extent[run]);
   if (zeros > kMostZeros || taps > kMostTaps) return Status::Ok();
+  const int64_t stored = StoredPanels(c, *weight);
+  if (stored == 0 && weight->lane.kind != LaneKind::kUnit) return Status::Ok();
   DirectPart* p = c.New<DirectPart>(Variant::kDirect);
   if (p == nullptr) return c.NoMemory();
   *out = p;
@@ -78,6 +80,8 @@ Status BuildDirect(PartContext& c, PartProgram** out) {
   p->rhs[0].by_n = input;
   p->weight = weight;
   p->zeros = zeros;
+  p->stored = stored;
+  p->packs = stored == 0 || (run >= 0 && run + 1 < nest.first[kK + 1]);
   if (run >= 0) {
     p->run = nest.extent[run];
     p->run_step = StepAlong(*input, run);

@@ -19,10 +19,24 @@ struct Sums {
   const Ending* ending;
 };
 
-// The sums of a block at `row` and `column` of the tile.
+// Panels of `width` columns, `apart` floats from each to the next.
+struct Panels {
+  const float* first;
+  int64_t width, apart;
+  const float* after = nullptr;  // the first panel to be multiplied next, if they are the plan's
+
+  const float* At(int64_t column) const { return first + column / width * apart + column % width; }
+  // Floats from one vector of a register block to the next.
+  int64_t VectorsApart() const { return width > kWidth ? kWidth : apart; }
+};
+
+// The sums of a block at `row` and `column` of the tile, whose first column of B is at `b`.
 template <int kRows, int kVectors>
-void MultiplyBlock(const float* a, const float* b, int depth, const Sums& sums, bool ends, int64_t row,
-                   int64_t column) {
+void MultiplyBlock(const float* a, const Panels& panels, const float* b, int depth, const Sums& sums,
+                   bool ends, int64_t row, int64_t column) {
+  constexpr bool kAlike = kBlockColumns == kStoredColumns;  // constants make the loop shorter
+  const int64_t width = kAlike ? kBlockColumns : panels.width;
+  const int64_t apart = kAlike ? kWidth : panels.VectorsApart();
   const int64_t acc_row = sums.acc_row;
   float* const acc = sums.acc + row * acc_row + column;
   Vector sum[kRows][kVectors];
@@ -37,14 +51,14 @@ void MultiplyBlock(const float* a, const float* b, int depth, const Sums& sums, 
   for (int k = 0; k < depth; ++k) {
     Vector x[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) x[v] = *reinterpret_cast<const Vector*>(b + v * kWidth);
+    for (int v = 0; v < kVectors; ++v) x[v] = *reinterpret_cast<const Vector*>(b + v * apart);
 #pragma GCC unroll 16
     for (int m = 0; m < kRows; ++m) {
       const float y = a[m * kLhsRow + k];
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) sum[m][v] += x[v] * y;
     }
-    b += kBlockColumns;
+    b += width;
   }
   if (ends) return StoreEnded(*sums.ending, row, column, sum);
 #pragma GCC unroll 16
@@ -56,8 +70,8 @@ void MultiplyBlock(const float* a, const float* b, int depth, const Sums& sums, 
   }
 }
 
-using BlockFn = void (*)(const float* a, const float* b, int depth, const Sums& sums, bool ends, int64_t row,
-                         int64_t column);
+using BlockFn = void (*)(const float* a, const Panels& panels, const float* b, int depth, const Sums& sums,
+                         bool ends, int64_t row, int64_t column);
 
 template <int kRows, int kVectors>
 constexpr BlockFn BlockOf() {
@@ -171,30 +185,52 @@ class NextLines {
   int bytes_ = 0, left_ = 0;
 };
 
+// Fetches panels of the plan while those before them are multiplied.
+struct NextPanels {
+  const float* at = nullptr;  // null: none
+  int64_t apart = 0;
+
+  void Fetch(int lines) {
+    if (at == nullptr) return;
+    for (; lines > 0; --lines, at += kStoredColumns) {
+      for (int v = 0; v < kBlockColumns; v += kStoredColumns)
+        __builtin_prefetch(at + v / kStoredColumns * apart, 0, 2);
+    }
+  }
+};
+
 // Columns whose panels are packed, then multiplied while they are in the L2 cache with the rows.
 constexpr int kColumnsAtOnce = 64;
 
 // Columns [at, at + columns) of the tile.
-void Multiply(const float* a, int rows, const float* b, int depth, int at, int columns, const Sums& sums,
-              NextLines* next) {
+void Multiply(const float* a, int rows, const Panels& panels, int depth, int at, int columns,
+              const Sums& sums, NextLines* next) {
   const int blocks = (rows + kBlockRows - 1) / kBlockRows;
   const int calls = blocks * ((columns + kBlockColumns - 1) / kBlockColumns);
   const int lines = (next->left() + calls - 1) / calls;
   for (int j = 0; j < columns; j += kBlockColumns) {
     const int some = Least(columns - j, kBlockColumns);
+    const float* const b = panels.At(j);
+    NextPanels stored;
+    if (panels.after != nullptr)
+      stored = {j + kBlockColumns < columns ? panels.At(j + kBlockColumns) : panels.after, panels.apart};
     const BlockFn* block = kBlocks[some <= kWidth ? 0 : 1];
     const bool ends = sums.ending != nullptr && some % kWidth == 0;
     int row = 0;
     for (int i = 0; i < blocks; ++i) {
       const int count = (rows - row + (blocks - i) - 1) / (blocks - i);
       next->Fetch(lines);
-      block[count](a + row * kLhsRow, b, depth, sums, ends, row, at + j);
+      stored.Fetch((depth + blocks - 1) / blocks);
+      block[count](a + row * kLhsRow, panels, b, depth, sums, ends, row, at + j);
       row += count;
     }
     if (sums.ending != nullptr && !ends)
       EndRows(*sums.ending, 0, rows, at + j, some, sums.acc + at + j, sums.acc_row);
-    b += static_cast<int64_t>(depth) * kBlockColumns;
   }
+}
+
+Panels PackedPanels(const float* first, int depth) {
+  return {first, kBlockColumns, static_cast<int64_t>(depth) * kBlockColumns};
 }
 
 }  // namespace
@@ -202,7 +238,7 @@ void Multiply(const float* a, int rows, const float* b, int depth, int at, int c
 void MultiplyPanels(const float* a, int rows, const float* b, int depth, int columns, float* acc,
                     int64_t acc_row, bool add) {
   NextLines none;
-  Multiply(a, rows, b, depth, 0, columns, {acc, acc_row, add, nullptr}, &none);
+  Multiply(a, rows, PackedPanels(b, depth), depth, 0, columns, {acc, acc_row, add, nullptr}, &none);
 }
 
 void RunGemm(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
@@ -241,6 +277,7 @@ void RunGemm(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
       const RhsProgram& rhs = part.rhs[j];
       const int width = rhs.k_unit || IsInPlace(*rhs.by_n) ? kColumnsAtOnce : n;
       int depth = DecodeTile(nest, part.left.tiling, 0, pos), next_depth = 0;
+      const float* tile_after = nullptr;  // the panels of the next tile, if they are the plan's
       for (int64_t t = 0; t < k_tiles && !Stopped(w); ++t, depth = next_depth) {
         int64_t after[kMaxNest];
         std::memcpy(after, pos, sizeof(pos));
@@ -249,8 +286,16 @@ void RunGemm(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
         for (int at = 0; at < n; at += width) {
           const int columns = Least(width, n - at);
           float* const b = to + static_cast<int64_t>(at) * (keeps ? depth : 0);
+          Panels from = PackedPanels(b, depth);
           NextLines next;
-          if (!is_kept) {
+          if (rhs.stored > 0) {
+            const auto panel = [&](const int64_t* place) {
+              return reinterpret_cast<const float*>(Pointer(*rhs.by_n, w, BaseOf(*rhs.by_n, place)));
+            };
+            from = {panel(pos), kStoredColumns, rhs.stored};
+            if (t == 0) tile_after = from.At(n);
+            from.after = t + 1 < k_tiles ? panel(after) : tile_after;
+          } else if (!is_kept) {
             PackRhs(part, rhs, w, pos, depth, at, columns, b, temp);
             if (at + width < n) {
               next = NextLines(rhs, w, pos, depth, at + width, Least(width, n - at - width));
@@ -259,7 +304,7 @@ void RunGemm(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
             }
           }
           const Sums sums = {acc, part.acc_row, t > 0, ends && t + 1 == k_tiles ? &ending : nullptr};
-          Multiply(a, static_cast<int>(rows), b, depth, at, columns, sums, &next);
+          Multiply(a, static_cast<int>(rows), from, depth, at, columns, sums, &next);
         }
         if (keeps) to += part.panels;
         std::memcpy(pos, after, sizeof(pos));

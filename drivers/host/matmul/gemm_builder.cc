@@ -76,9 +76,11 @@ Status BuildGemm(PartContext& c, const RhsProgram* rhs, const LeftSide& left, Pa
   p->tasks = nest.points[kOuter] * row_blocks * c.tiling.tiles;
   constexpr int64_t kMostColumns = 32, kMostKept = int64_t{4} << 20;
   const int64_t lanes = c.tiling.chunk * c.tiling.inner, depth = left.tiling.chunk * left.tiling.inner;
-  p->panels = (lanes + kMostColumns - 1) / kMostColumns * kMostColumns * depth;
+  bool packs = false;
+  for (int j = 0; j < p->num_rhs; ++j) packs |= rhs[j].stored == 0;
+  p->panels = packs ? (lanes + kMostColumns - 1) / kMostColumns * kMostColumns * depth : 0;
   const int64_t all = Bytes(p->panels, c.tiling.tiles, left.tiling.tiles, p->num_rhs, 4);
-  if (row_blocks > 1 && all <= kMostKept) p->kept_tiles = c.tiling.tiles;
+  if (packs && row_blocks > 1 && all <= kMostKept) p->kept_tiles = c.tiling.tiles;
   p->rhs_at = c.Take(p->kept_tiles > 0 ? all : p->panels * 4);
   p->kept_at = c.Take(Bytes(p->kept_tiles, sizeof(int64_t)));
   p->temp_at = c.Take(kLanes * 16 * 4);
@@ -118,6 +120,7 @@ Status BuildBlocked(PartContext& c, PartProgram** out) {
     RONDO_RETURN_IF_ERROR(c.BuildAccess(RightOperand(c, j), c.tiling, &rhs.by_n));
     const bool linear = Linear(*rhs.by_n, c.nest, kK, &rhs.k_step);
     rhs.k_unit = linear && rhs.k_step == 1 && rhs.by_n->lane.kind != LaneKind::kUnit;
+    rhs.stored = StoredPanels(c, *rhs.by_n);
     streams = streams && Streams(rhs, linear);
   }
   return streams ? BuildFewRows(c, sides, left, out) : BuildGemm(c, sides, left, out);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/packed_weights.h"
+#include "core/weight_panels.h"
 #include "drivers/host/program.h"
 
 namespace rondo::host {
@@ -17,6 +18,7 @@ struct RhsProgram {
   const Access* by_n = nullptr;  // lanes along n
   bool k_unit = false;           // element (k, n) is at k + lane(n): rows of n
   int64_t k_step = 0;            // elements per step of the (single) k loop
+  int64_t stored = 0;            // panels of the plan: floats from each to the next. 0: packed in every run
 };
 
 // An epilogue that register blocks apply to their sums before they store them: up to kMostAdded operands are

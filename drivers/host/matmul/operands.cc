@@ -39,6 +39,22 @@ const Access* Direct(const Access* access, const Nest& nest, int group, int64_t*
   return access;
 }
 
+int64_t StoredPanels(const PartContext& c, const Access& rhs) {
+  const Nest& nest = c.nest;
+  const int first = nest.first[kN], last = nest.first[kN + 1] - 1;
+  int64_t step = 0;
+  if (rhs.dtype != DType::kF32 || !Linear(rhs, nest, kK, &step) || step != kStoredColumns ||
+      nest.extent[last] != kStoredColumns || StepAlong(rhs, last) != 1) {
+    return 0;
+  }
+  if (first == last) return nest.points[kK] * kStoredColumns;
+  for (int d = first; d < last - 1; ++d) {
+    if (StepAlong(rhs, d) != StepAlong(rhs, d + 1) * nest.extent[d + 1]) return 0;
+  }
+  const int64_t apart = StepAlong(rhs, last - 1);
+  return apart > 0 ? apart : 0;
+}
+
 int64_t AccumulatorRow(const Tiling& tiling, const Engine& engine) {
   const int64_t lanes = tiling.chunk * tiling.inner, vector = engine.columns / engine.vectors;
   return (lanes + vector - 1) / vector * vector;

@@ -43,6 +43,8 @@ Status BuildLeft(PartContext& c, LeftSide* left);
 
 // The access, if it is plain and the group has a single loop, and its step; otherwise null.
 const Access* Direct(const Access* access, const Nest& nest, int group, int64_t* step);
+// Floats between the panels of kStoredColumns columns in which the rhs is stored; 0: it is not.
+int64_t StoredPanels(const PartContext& c, const Access& rhs);
 // Whether lanes of f32 are contiguous, and rows follow one another without gaps.
 bool IsMatrix(const PartContext& c, const Access& access);
 
