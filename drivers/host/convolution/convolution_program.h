@@ -32,7 +32,7 @@ struct DirectPart : WindowPart {
   int64_t taps_at = 0;                                 // scratch: the taps of all points of a block
   int64_t weights_at = 0;                              // scratch: packed
   int64_t stored = 0;                                  // RhsProgram::stored of the weight
-  bool packs = true;                                   // false: panels are read in place, tap by tap
+  bool packs = true;  // false: where a panel is a register block's, it is read in place
 };
 
 // Variant::kPlanes. A plane is copied into scratch with its padding, as one *phase* for every offset modulo

@@ -14,10 +14,9 @@ namespace {
 
 // What the register blocks of one group share.
 struct Block {
-  const float* const* at;   // [point][tap]: the first input channel of group 0
-  int64_t shift;            // floats from there to this group's
-  const float* weight;      // [tap][channel][vectors]
-  int64_t channel, vector;  // floats from one channel, or vector, to the next
+  const float* const* at;  // [point][tap]: the first input channel of group 0
+  int64_t shift;           // floats from there to this group's
+  const float* weight;     // [tap][channel][vectors]
   int64_t taps;
   int64_t run, step;  // input channels of a tap, and floats from one to the next
   float* acc;
@@ -43,14 +42,14 @@ void TakeBlock(const Block& b) {
     for (int64_t c = 0; c < b.run; ++c, at += b.step) {
       Vector w[kVectors];
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const Vector*>(weight + v * b.vector);
+      for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const Vector*>(weight + v * kWidth);
 #pragma GCC unroll 16
       for (int p = 0; p < kPoints; ++p) {
         const float x = from[p][at];
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) sum[p][v] += w[v] * x;
       }
-      weight += b.channel;
+      weight += kVectors * kWidth;
     }
   }
   if (b.ending != nullptr) return StoreEnded(*b.ending, b.row, b.column, sum);
@@ -149,16 +148,12 @@ class Direct {
     for (int j = 0; j < n && !Stopped(w_); j += kBlockColumns) {
       const int vectors = n - j <= kWidth ? 1 : 2;
       const int some = Least(n - j, kBlockColumns);
-      if (!part_.packs) {
+      if (!part_.packs && vectors * kWidth == kStoredColumns) {
         block.weight = At(weight, j);
-        block.channel = kStoredColumns;
-        block.vector = kWidth < kStoredColumns ? kWidth : part_.stored;
       } else {
         for (int from = 0; from < some; from += kStoredColumns)
           Pack(At(weight, j + from), Least(some - from, kStoredColumns), vectors * kWidth, packed_ + from);
         block.weight = packed_;
-        block.channel = vectors * kWidth;
-        block.vector = kWidth;
       }
       block.column = j;
       block.ending = ends && some % kWidth == 0 ? &ending : nullptr;
