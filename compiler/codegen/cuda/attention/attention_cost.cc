@@ -71,9 +71,8 @@ double FlashCycles(const PartContext& context, const QueryTiles& tiles) {
 double StagedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout,
                     uint32_t resident) {
   const GpuTable& gpu = GpuTableOf(context.target);
-  // If each row has its own limit, blocks of many rows take unequal time, and the longest decides.
   const bool wide = layout.row_warps == 8 && layout.wgmma != 0;
-  const double share = wide ? 1 : KeyShare(context, tiles);
+  const double share = KeyShare(context, tiles);
   const double keys = RoundUp(static_cast<double>(tiles.keys), layout.keys) * share;
   const double rows = static_cast<double>(tiles.tile_rows()), busiest = Busiest(context, tiles);
   const double single =
@@ -90,9 +89,11 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
   }
   const double features = RoundUp(layout.features, 16) + layout.wgmma_values();
   const double together = resident > 1 && busiest > 1 ? gpu.attention_together : 1;
-  if (wide)
-    return besides + busiest * (gpu.attention_wide_block +
-                                keys * (gpu.attention_wide_key + features * gpu.attention_wide_feature));
+  if (wide) {
+    const double key = gpu.attention_wide_key + features * gpu.attention_wide_feature;
+    const double longest = gpu.attention_wide_block + keys / share * key;  // of blocks with own limits
+    return besides + std::max(longest, busiest * (gpu.attention_wide_block + keys * key));
+  }
   const double key = gpu.attention_narrow_key + features * gpu.attention_narrow_feature;
   const double longest = gpu.attention_narrow_block + keys / share * key;
   const double all =
