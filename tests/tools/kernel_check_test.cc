@@ -127,6 +127,20 @@ struct QuantisedPlan {
   PlanData plan;
 };
 
+// out[i] = exp(x[i]) / 2^20 over [128] in f16: below the smallest normal number, in steps of 2^-24.
+struct TinyPlan : QuantisedPlan {
+  TinyPlan() {
+    operands[1].dtype = DType::kF16;
+    tape[2] = {.op = TapeOp::kConst, .type = TapeType::kF32, .arg = 0, .a = 0, .b = 0, .c = 0, .imm = {}};
+    tape[2].imm.f = 1.0 / (1 << 20);
+    tiny[0] = tape[0], tiny[1] = tape[1], tiny[2] = tape[2];
+    tiny[3] = {.op = TapeOp::kMul, .type = TapeType::kF32, .arg = 0, .a = 1, .b = 2, .c = 0, .imm = {}};
+    tiny[4] = {.op = TapeOp::kStore, .type = TapeType::kF32, .arg = 1, .a = 3, .b = 0, .c = 0, .imm = {}};
+    part.body = tiny;
+  }
+  TapeInst tiny[5];
+};
+
 class KernelCheck : public ::testing::Test {
  protected:
   void SetUp() override { host_ = *CreateHostDriver({}); }
@@ -151,15 +165,16 @@ class KernelCheck : public ::testing::Test {
     OneDeviceDriver driver(host_, &device);
     return Failures(gather.plan, &driver);
   }
-  // The failures of QuantisedPlan with `bytes` bytes increased by `step`.
+  // The failures of a plan with the first `bytes` bytes of its result increased by `step`.
+  template <typename Plan = QuantisedPlan>
   std::string OffBy(int64_t bytes, int8_t step) {
-    QuantisedPlan quantised;
+    Plan made;
     BrokenDevice device(host_->Open(0).Take(), Fault::kNone);
     device.param = 1;
     device.steps_off = bytes;
     device.greater_by = step;
     OneDeviceDriver driver(host_, &device);
-    return Failures(quantised.plan, &driver);
+    return Failures(made.plan, &driver);
   }
   Driver* host_ = nullptr;
 };
@@ -239,6 +254,11 @@ TEST_F(KernelCheck, FewBytesMayBeOneStepOffAndNoMore) {
   EXPECT_EQ(OffBy(3, 1), "");
   EXPECT_SAYS(OffBy(1, 2), "has 1 wrong elements");
   EXPECT_SAYS(OffBy(100, 1), "one step of quantisation in 100 of 128 elements, at most 3 may");
+}
+
+TEST_F(KernelCheck, TinyNumbersMayBeAStepOff) {
+  EXPECT_EQ(OffBy<TinyPlan>(1, 1), "");
+  EXPECT_SAYS(OffBy<TinyPlan>(1, 8), "has 1 wrong elements");
 }
 
 TEST(KernelMemory, IsTheSameForTheSameSeedAndIndicesAreInBounds) {
