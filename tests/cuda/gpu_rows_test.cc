@@ -230,6 +230,24 @@ TEST(GpuKernels, RowsBeyondRegistersAreReadAhead) {
   EXPECT_EQ(narrow.Count("__cluster_dims__(2, 1, 1)"), narrow.size());
 }
 
+// Though there are rows enough for all blocks.
+TEST(GpuKernels, RowsThatOnlyAClusterCanKeepAreReadOnce) {
+  Suite suite;
+  suite.each = 1;
+  suite.processors = 1;
+  uint32_t seed = 620;
+  AddNorm(&suite, 3, {27399}, DType::kF32, DType::kF16, seed++);
+  AddNorm(&suite, 3, {60000}, DType::kF16, DType::kF16, seed++);
+  AddNorm(&suite, 3, {50001}, DType::kF16, DType::kF32, seed++);
+  AddNorm(&suite, 3, {50257}, DType::kF32, DType::kF32, seed++);
+  AddNorm(&suite, 3, {20000}, DType::kF32, DType::kF16, seed++);   // a block keeps it
+  AddNorm(&suite, 2, {300000}, DType::kF32, DType::kF16, seed++);  // no cluster does
+  suite.Run();
+  EXPECT_EQ(suite.Count("__cluster_dims__(2, 1, 1)"), 3u);
+  EXPECT_EQ(suite.Count("__cluster_dims__(4, 1, 1)"), 1u);
+  EXPECT_EQ(suite.Count("__cluster_dims__("), 4u);
+}
+
 // Interleaved rows: threads and blocks share the elements of neighbouring rows, and also write them.
 TEST(GpuKernels, NormsOfRowsSideBySideMatchTheReference) {
   Suite suite;
@@ -260,8 +278,8 @@ TEST(GpuKernels, ShortRowsShareAWarp) {
   EXPECT_EQ(suite.Count("threadIdx.x / 16u"), 8u);
 }
 
-// Many short rows of single elements have fewer threads than elements. Long rows of which there are too many
-// for clusters are read for each stage: as vectors, or element by element by larger blocks.
+// Many short rows of single elements have fewer threads than elements. Many rows that no cluster keeps are
+// read for each stage, as vectors.
 TEST(GpuKernels, ManyRowsMatchTheReference) {
   uint32_t seed = 700;
   Suite small;
@@ -275,9 +293,9 @@ TEST(GpuKernels, ManyRowsMatchTheReference) {
   EXPECT_EQ(small.Count("threadIdx.x / 8u"), 2u);
   Suite large;
   large.each = large.processors = 1;
-  AddNorm(&large, 5, {40000}, DType::kF16, DType::kF16, seed++);
-  AddNorm(&large, 5, {40002}, DType::kF32, DType::kF16, seed++);
-  AddNorm(&large, 5, {40001}, DType::kF16, DType::kF32, seed++);
+  AddNorm(&large, 5, {300000}, DType::kF16, DType::kF16, seed++);
+  AddNorm(&large, 5, {300002}, DType::kF32, DType::kF16, seed++);
+  AddNorm(&large, 5, {300001}, DType::kF16, DType::kF32, seed++);
   large.Run();
   EXPECT_EQ(large.Count("start + r * 256u"), large.size());
 }

@@ -256,7 +256,7 @@ TEST(CudaTemplates, OneRowWhoseExtremesAreFoundIsSharedFromFewerElementsOn) {
   EXPECT_FALSE(shared(1, 8192, TapeOp::kReduceSum));
 }
 
-TEST(CudaTemplates, BlocksOfAClusterShareLongRowsWhereThereAreFew) {
+TEST(CudaTemplates, BlocksOfAClusterShareLongRowsWhereThereAreFewOrNoBlockKeepsOne) {
   const auto clusters = [](int64_t rows, int64_t elements, const CudaTarget& target) {
     RowMaker row(rows, elements, DType::kF16);
     const KernelText text = Text(row.maker, target);
@@ -273,7 +273,8 @@ TEST(CudaTemplates, BlocksOfAClusterShareLongRowsWhereThereAreFew) {
   EXPECT_EQ(clusters(16, 128256, kHopper), 8);
   EXPECT_EQ(clusters(40, 50257, kHopper), 4) << "two blocks a multiprocessor";
   EXPECT_EQ(clusters(16, 1 << 22, kHopper), 8) << "too long for registers";
-  EXPECT_EQ(clusters(400, 128256, kHopper), 1) << "rows enough";
+  EXPECT_EQ(clusters(400, 20000, kHopper), 1) << "rows enough";
+  EXPECT_EQ(clusters(400, 128256, kHopper), 4) << "rows enough, but no block keeps one";
   EXPECT_EQ(clusters(1, 8192, kHopper), 1) << "too short";
   EXPECT_EQ(clusters(16, 128256, kAmpere), 1);
 }

@@ -201,7 +201,8 @@ class Checker {
     if (!IsFloat(dtype)) return std::max(1.0, std::fabs(got - want));
     if (got == want || (std::isnan(got) && std::isnan(want))) return 0;
     if (!std::isfinite(got) || !std::isfinite(want)) return HUGE_VAL;
-    // Below the type's smallest normal number all are evenly spaced, so that one step may be much of a number.
+    // Below the type's smallest normal number all are evenly spaced, so that one step may be much of a
+    // number.
     const double normal = std::ldexp(1.0, 2 - (1 << (FactsOf(dtype).exponent - 1)));
     return std::fabs(got - want) / std::max({std::fabs(want), usual, normal});
   }

@@ -1,7 +1,8 @@
-// Reductions of few long rows: the blocks of a cluster share a row. Its elements stay in the blocks'
-// registers or, for rows of many stages that fit, in shared memory: loops have short code, and fetching
-// instructions is slow. Repeated stages become a loop, since code that runs once waits for its own
-// instructions. The loop ends when a round finds the same row scalars as the round before.
+// Reductions of long rows that are few, or that one block cannot keep: the blocks of a cluster share a row.
+// Its elements stay in the blocks' registers or, for rows of many stages that fit, in shared memory: loops
+// have short code, and fetching instructions is slow. Repeated stages become a loop, since code that runs
+// once waits for its own instructions. The loop ends when a round finds the same row scalars as the round
+// before.
 #include <algorithm>
 #include <numeric>
 #include <optional>
