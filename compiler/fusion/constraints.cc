@@ -20,21 +20,13 @@ NodeId Constraints::CopyOf(NodeId input) {
 }
 
 // Makes the read of input `slot` of `reader` plain: copies the view's storage in an order that a prefix of
-// the view can walk.
-void Constraints::CopyInput(NodeId reader, int slot) {
+// the view can walk. A reader that is such a copy itself finds its tensor inside another's memory, where the
+// same view is not plain: it reads a copy of the whole tensor. False if it is that copy.
+bool Constraints::CopyInput(NodeId reader, int slot) {
   ir::Graph& graph = c_.graph;
   const NodeId input = graph.node(reader).inputs[static_cast<size_t>(slot)];
   const View view = graph.ViewOf(input);
   const NodeId base = graph.BaseOf(input);
-  // A convolution's input is copied in the order in which it is read, so that channels may be last.
-  if (view.affine() || (graph.node(reader).op == Op::kConv && c_.options.target.convolutions_reorder)) {
-    graph.SetInput(reader, static_cast<size_t>(slot), CopyOf(input));
-    return;
-  }
-  // All steps but the last describe the tensor that the last step reads: copies that one densely.
-  View prefix = view;
-  const ir::ViewStep last = prefix.steps.back();
-  prefix.steps.pop_back();
   const auto add_view = [&](NodeId of, const View& shown) {
     ir::Node node;
     node.op = Op::kView;
@@ -46,9 +38,25 @@ void Constraints::CopyInput(NodeId reader, int slot) {
     node.annotations = graph.node(input).annotations;
     return graph.Add(std::move(node));
   };
+  // A convolution's input is copied in the order in which it is read, so that channels may be last.
+  if (view.affine() || (graph.node(reader).op == Op::kConv && c_.options.target.convolutions_reorder)) {
+    NodeId copy = CopyOf(input);
+    if (copy == reader) {
+      const NodeId whole = CopyOf(base);
+      if (whole == reader) return false;
+      copy = add_view(whole, view);
+    }
+    graph.SetInput(reader, static_cast<size_t>(slot), copy);
+    return true;
+  }
+  // All steps but the last describe the tensor that the last step reads: copies that one densely.
+  View prefix = view;
+  const ir::ViewStep last = prefix.steps.back();
+  prefix.steps.pop_back();
   const NodeId copy = CopyOf(add_view(base, prefix));
   const NodeId shown = add_view(copy, View{{last}});
   graph.SetInput(reader, static_cast<size_t>(slot), shown);
+  return true;
 }
 
 // False if nothing is left to try.
@@ -60,7 +68,7 @@ bool Constraints::Avoid(const Obstacle& obstacle) {
     return true;
   }
   if (obstacle.slot < 0 || ++copied_[{reader, obstacle.slot}] > kMostCopies) return false;
-  CopyInput(reader, obstacle.slot);
+  if (!CopyInput(reader, obstacle.slot)) return false;
   if (obstacle.copies_at_once) {  // computed inside its reader it would not be a copy
     c_.alone.resize(static_cast<size_t>(c_.graph.size()), 0);
     c_.alone[static_cast<size_t>(c_.base(c_.node(reader).inputs[static_cast<size_t>(obstacle.slot)]))] = 1;

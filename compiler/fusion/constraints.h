@@ -27,7 +27,7 @@ class Constraints {
 
  private:
   bool Avoid(const Obstacle& obstacle);
-  void CopyInput(NodeId reader, int slot);
+  bool CopyInput(NodeId reader, int slot);
   NodeId CopyOf(NodeId input);
 
   Context& c_;

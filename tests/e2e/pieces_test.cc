@@ -130,6 +130,21 @@ TEST(Concatenation, ConvolutionsWriteTheirPiecesWhateverOrderIsRead) {
   m.Check();
 }
 
+// z's rows of 4 go over the ends of b's rows of 3, which do not lie one after another in c.
+TEST(Concatenation, APieceIsReadInRowsOfAnotherLength) {
+  AliasModel m;
+  m.Input("x", {4, 4, 3});
+  m.Input("y", {4, 4, 3});
+  m.Node("Abs", {"x"}, {"b"});
+  m.Node("Concat", {"y", "b"}, {"c"}, "axis", 2);
+  m.Slice("b", "row", 2, 3);
+  m.Ints("rows", {3, 1, 4});
+  m.Node("Reshape", {"row", "rows"}, {"z"});
+  m.Output("c");
+  m.Output("z");
+  m.Check();
+}
+
 TEST(Concatenation, AnInputBesideOthersIsCopiedThere) {
   Pieces m;
   m.Node("Concat", {"a", "y"}, {"c"}, "axis", 0);
