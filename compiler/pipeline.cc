@@ -136,6 +136,8 @@ constexpr PipelineEntry kPipeline[] = {
     {"gather_weights", GatherAhead, kOnce, kNeeded, kAny, Leaves::kLowered, kSteps,
      "with --weights gather: each weight is brought together just before its use, small ones of a layer by "
      "one collective, two layers' worth at once"},
+    {"store_panels", LayOutPanels, kOnce, kOptional, kAny, Leaves::kLowered, kSteps,
+     "on a host, weights lie in the order in which register blocks of matmuls and convolutions read them"},
     {"overlap", Overlap, kOnce, kOptional, kAny, Leaves::kLowered, kSteps,
      "collectives start as early and are waited for as late as shortens the run on all devices, with compute "
      "in between; they keep their order, and the arena its budget"},
@@ -148,8 +150,6 @@ constexpr PipelineEntry kPipeline[] = {
      "gives every value its place in the arena; what lives at once does not overlap"},
     {"keep_variants", KeepVariants, kOnce, kOptional, kAny, Leaves::kLowered, kSteps | kPartitioned | kPlaced,
      "variants whose arena is not smaller than their program's are dropped"},
-    {"store_panels", LayOutPanels, kOnce, kOptional, kAny, Leaves::kLowered, kSteps | kPartitioned | kPlaced,
-     "on a host, weights lie in the order in which register blocks of matmuls and convolutions read them"},
     {"emit", Emit, kOnce, kNeeded, kAny, Leaves::kPlan, kVerified,
      "makes one plan of all programs; weights, state and kernels that are equal are shared"},
     {"codegen", GenerateCode, kOnce, kNeeded, kGpus, Leaves::kPlan, kVerified,

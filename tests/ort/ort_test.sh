@@ -16,4 +16,5 @@ run lengths 'mask: a branch'
 run data_sizes --draws 10
 run merged 'merged llama' --steps 8
 run operators GroupQueryAttention MatMulNBits --draws 4
+run operators graphs --draws 200
 run malformed GroupQueryAttention --draws 4

@@ -80,7 +80,10 @@ def compare(arguments, name):
     passed, failures = 0, []
     for folder, (rtol, atol) in tolerances.items():
         command = [arguments.binaries / "rondo", "test", folder, "--json", "--rtol", rtol, "--atol", atol, "--driver", arguments.driver]
-        report = json.loads(subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False).stdout)
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+        if not done.stdout:
+            raise RuntimeError(f"rondo test {folder} ended with {done.returncode}; one of its cases alone shows which: {done.stderr[-200:]}")
+        report = json.loads(done.stdout)
         passed += report["passed"]
         failures += [case for case in report["cases"] if case["verdict"] != "PASS"]
     wrong = [f"{case['case']}: {case['detail']}" for case in failures[:3]] + ["nothing was compared"] * (passed == 0)
