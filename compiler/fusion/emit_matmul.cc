@@ -13,14 +13,14 @@ namespace {
 // one view.
 class AccumulatorPart {
  public:
-  AccumulatorPart(Context* context, const Group& group)
-      : c_(*context), group_(group), builder_(context, group.id, &space_) {}
+  // `obstacle`: the reason where Collect or Resolve returns false.
+  AccumulatorPart(Context* context, const Group& group, Obstacle* obstacle)
+      : c_(*context), group_(group), builder_(context, group.id, &space_), obstacle_(*obstacle) {}
 
   IterationSpace& space() { return space_; }
   PartEmitter& builder() { return builder_; }
-  const Obstacle& obstacle() const { return obstacle_; }
 
-  // Finds the epilogue's operands and gives every loop a role. False: obstacle() has the reason.
+  // Finds the epilogue's operands and gives every loop a role. False: an obstacle.
   bool Collect() {
     const Shape& domain = SinkDomain(c_, group_);
     AddDomain(domain, &space_, &builder_);
@@ -161,7 +161,7 @@ class AccumulatorPart {
   const Group& group_;
   IterationSpace space_;
   PartEmitter builder_;
-  Obstacle obstacle_;
+  Obstacle& obstacle_;
   std::optional<View> acc_view_;
   bool several_views_ = false;
   int acc_map_ = -1, prologue_domain_ = -1;
@@ -207,11 +207,8 @@ void WantOneOrder(Context* context, const Group& group, const Part& part, Obstac
 
 Status EmitMatmul(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
   Context& c = *context;
-  AccumulatorPart acc(context, group);
-  if (!acc.Collect()) {
-    *obstacle = acc.obstacle();
-    return Status::Ok();
-  }
+  AccumulatorPart acc(context, group, obstacle);
+  if (!acc.Collect()) return Status::Ok();
   const Node& first = c.node(group.anchors[0]);
   int rank = first.shape.rank;
   const Shape& lhs = c.node(first.inputs[0]).shape;
@@ -253,10 +250,7 @@ Status EmitMatmul(Context* context, const Group& group, LoweredOp* op, Obstacle*
     scales.push_back(add(2, "scales"));
     if (packed->has_zeros) zeros.push_back(add(3, "zeros"));
   }
-  if (!acc.Resolve()) {
-    *obstacle = acc.obstacle();
-    return Status::Ok();
-  }
+  if (!acc.Resolve()) return Status::Ok();
   acc.MergeBatches(LoadedBy(collected, part.lhs), rhs);
   acc.Arrange({Role::kM, Role::kN, Role::kReduced});
   part.rhs = c.program.arena->Copy(rhs);
@@ -278,11 +272,8 @@ Status EmitMatmul(Context* context, const Group& group, LoweredOp* op, Obstacle*
 
 Status EmitAttention(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
   Context& c = *context;
-  AccumulatorPart acc(context, group);
-  if (!acc.Collect()) {
-    *obstacle = acc.obstacle();
-    return Status::Ok();
-  }
+  AccumulatorPart acc(context, group, obstacle);
+  if (!acc.Collect()) return Status::Ok();
   const Node& node = c.node(group.anchors[0]);
   const ir::AttentionAttrs& attrs = node.As<ir::AttentionAttrs>();
   const Shape& q = c.node(node.inputs[0]).shape;  // [b, h, s, d]
@@ -324,10 +315,7 @@ Status EmitAttention(Context* context, const Group& group, LoweredOp* op, Obstac
   if (attrs.has_limit) {
     part.limit = static_cast<uint16_t>(acc.AddRole(node.id, slot++, "limit", with(limit_walk, 0, 0)));
   }
-  if (!acc.Resolve()) {
-    *obstacle = acc.obstacle();
-    return Status::Ok();
-  }
+  if (!acc.Resolve()) return Status::Ok();
   acc.Arrange({Role::kM, Role::kN, Role::kReduced, Role::kFeature});
   part.epilogue = acc.Epilogue();
   return acc.builder().Finish(part, op);
@@ -335,11 +323,8 @@ Status EmitAttention(Context* context, const Group& group, LoweredOp* op, Obstac
 
 Status EmitTopK(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
   Context& c = *context;
-  AccumulatorPart acc(context, group);
-  if (!acc.Collect()) {
-    *obstacle = acc.obstacle();
-    return Status::Ok();
-  }
+  AccumulatorPart acc(context, group, obstacle);
+  if (!acc.Collect()) return Status::Ok();
   const Node& node = c.node(group.anchors[0]);
   const Shape& shape = c.node(node.inputs[0]).shape;
   std::vector<int64_t> rows = DenseStrides(shape);
@@ -352,10 +337,7 @@ Status EmitTopK(Context* context, const Group& group, LoweredOp* op, Obstacle* o
   part.combine = node.As<ir::ReduceAttrs>().kind == ir::ReduceKind::kMax ? Combine::kMax : Combine::kMin;
   part.acc_type = TapeType::kI64;
   part.lhs = static_cast<uint16_t>(acc.AddRole(node.id, 0, "x", walk));
-  if (!acc.Resolve()) {
-    *obstacle = acc.obstacle();
-    return Status::Ok();
-  }
+  if (!acc.Resolve()) return Status::Ok();
   acc.Arrange({Role::kN, Role::kReduced});
   // Ranks and places are counted along one loop each.
   const auto loops = [&](Role role) {

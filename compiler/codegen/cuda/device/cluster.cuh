@@ -15,11 +15,39 @@ DEV void cluster_meet() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
+// Until all threads of a cluster of CLUSTER blocks (1: of the block) are here; what they wrote to shared
+// memory is then seen.
+template <int CLUSTER>
+DEV void meet_blocks() {
+  if (CLUSTER > 1)
+    cluster_barrier();
+  else
+    __syncthreads();
+}
+
 // The address, in the cluster, of what lies at `address` in the shared memory of block `block` of it.
 DEV u32 remote_shared(u32 address, u32 block) {
   u32 far;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(address), "r"(block));
   return far;
+}
+// A value of 2, 4 or 8 bytes there.
+template <typename T>
+DEV T remote_value(u32 address, u32 block) {
+  const u32 from = remote_shared(address, block);
+  if constexpr (sizeof(T) == 2) {
+    unsigned short bits;
+    asm volatile("ld.shared::cluster.u16 %0, [%1];" : "=h"(bits) : "r"(from) : "memory");
+    return *(T*)&bits;
+  } else if constexpr (sizeof(T) == 4) {
+    u32 bits;
+    asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(bits) : "r"(from) : "memory");
+    return *(T*)&bits;
+  } else {
+    u64 bits;
+    asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(bits) : "r"(from) : "memory");
+    return *(T*)&bits;
+  }
 }
 // V floats (1, 2 or a multiple of 4) from the shared memory of COUNT blocks of the cluster, `stride` apart
 // from block `first` on, added up. All are asked for before the first is waited for. WHOLE: they are the bits

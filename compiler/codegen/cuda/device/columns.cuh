@@ -5,23 +5,6 @@
 #include "compiler/codegen/cuda/device/cluster.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 
-template <typename T>
-DEV T of_cluster(const T* p, int rank) {
-  u32 at;
-  T value;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(shared_address(p)), "r"(rank));
-  if constexpr (sizeof(T) == 4) {
-    u32 bits;
-    asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(bits) : "r"(at) : "memory");
-    value = *(T*)&bits;
-  } else {
-    u64 bits;
-    asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(bits) : "r"(at) : "memory");
-    value = *(T*)&bits;
-  }
-  return value;
-}
-
 // values[e] of all threads of the block (and of the cluster's blocks) with the same threadIdx.x % WIDE,
 // combined, in steps, so that several values share what is waited for between them. All threads of a block of
 // 256 take each; `warps`: shared, a line for each warp and one for the block's total. What is read of other
@@ -57,7 +40,7 @@ DEV void join_columns_of_cluster(T (*warps)[WIDE * LANES], int own) {
   if (p < 0 || p >= WIDE * LANES) return;
   T totals[CLUSTER];
 #pragma unroll
-  for (int r = 0; r < CLUSTER; ++r) totals[r] = of_cluster(&warps[8][p], r);
+  for (int r = 0; r < CLUSTER; ++r) totals[r] = remote_value<T>(shared_address(&warps[8][p]), r);
 #pragma unroll
   for (int r = 1; r < CLUSTER; ++r) totals[0] = Op::of(totals[0], totals[r]);
   warps[0][p] = totals[0];

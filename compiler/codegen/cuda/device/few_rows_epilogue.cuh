@@ -55,10 +55,7 @@ DEV void few_rows_epilogue(float* partial, u32 rank, int first_n, int n, Fetch f
     }
     if (column < n) epilogue(row, column, sums);
   }
-  if (CLUSTER > 1)
-    cluster_barrier();
-  else
-    __syncthreads();
+  meet_blocks<CLUSTER>();
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_EPILOGUE_CUH_

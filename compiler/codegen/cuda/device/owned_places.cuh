@@ -46,33 +46,10 @@ struct PieceSums {
   }
 };
 
-template <OwnedPlaces L>
-DEV void meet_cluster() {
-  if (L.cluster > 1)
-    cluster_barrier();
-  else
-    __syncthreads();
-}
-// A word of shared memory of block `block` of the cluster.
-template <OwnedPlaces L>
-DEV u32 found_word(const u32* at, u32 block) {
-  if (L.cluster == 1) return *at;
-  u32 value;
-  asm volatile("ld.shared::cluster.u32 %0, [%1];"
-               : "=r"(value)
-               : "r"(remote_shared(shared_address(at), block))
-               : "memory");
-  return value;
-}
-template <OwnedPlaces L>
-DEV u32 found_half(const unsigned short* at, u32 block) {
-  if (L.cluster == 1) return *at;
-  unsigned short value;
-  asm volatile("ld.shared::cluster.u16 %0, [%1];"
-               : "=h"(value)
-               : "r"(remote_shared(shared_address(at), block))
-               : "memory");
-  return value;
+// What lies at `at` in block `block` of the cluster.
+template <OwnedPlaces L, typename T>
+DEV T found_at(const T* at, u32 block) {
+  return L.cluster == 1 ? *at : remote_value<T>(shared_address(at), block);
 }
 
 // The block, of all that share the places, to which a place belongs: neighbouring places, and those a
@@ -294,13 +271,13 @@ DEV void take_owned_points(u32 owner, u32 rank, u32 from_item, u32 end_item, Exi
   for (u32 from = 0; from < (u32)L.points; from += L.cluster * CHUNK) {
     const u32 own = from + rank * CHUNK;
     split_found<L>(own, find_points<L>(own, owner, exists, near_at), place_at);
-    meet_cluster<L>();
+    meet_blocks<L.cluster>();
     // Lane l knows list l % EACH of block l / EACH: where this block's part of it begins, and how many points
     // it and the lists before have for this block.
     const u32 of_lane = lane < LISTS ? lane : 0;
     const u32* const parts = M::parts(of_lane % EACH) + rank;
-    const u32 begin = found_word<L>(parts, of_lane / EACH);
-    const u32 count = lane < LISTS ? found_word<L>(parts + 1, of_lane / EACH) - begin : 0;
+    const u32 begin = found_at<L>(parts, of_lane / EACH);
+    const u32 count = lane < LISTS ? found_at<L>(parts + 1, of_lane / EACH) - begin : 0;
     u32 sum = count;
 #pragma unroll
     for (u32 d = 1; d < 32; d *= 2) {
@@ -325,7 +302,7 @@ DEV void take_owned_points(u32 owner, u32 rank, u32 from_item, u32 end_item, Exi
           if (M::ends()[list + half - 1] <= done + k) list += half;
         }
         const u32 block = list / EACH, at = M::starts()[list] + done + k;
-        const u32 point = from + block * CHUNK + found_half<L>(M::found() + at, block);
+        const u32 point = from + block * CHUNK + found_at<L>(M::found() + at, block);
         const u32 place = place_at(point);
         M::list_places()[listed + k] = place == L.places ? L.outside() : place / (u32)L.blocks();
         M::list_points()[listed + k] = point;
@@ -336,7 +313,7 @@ DEV void take_owned_points(u32 owner, u32 rank, u32 from_item, u32 end_item, Exi
       apply_list<L>(listed, from_item, end_item, take, join);
       listed = 0;
     } while (done < all);
-    meet_cluster<L>();
+    meet_blocks<L.cluster>();
   }
 }
 

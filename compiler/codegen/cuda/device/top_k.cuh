@@ -144,22 +144,6 @@ DEV void each_element(u32 rank, Key key, Take take) {
   }
 }
 
-template <TopKRows R>
-DEV void meet_row() {
-  if (R.cluster > 1)
-    cluster_barrier();
-  else
-    __syncthreads();
-}
-DEV u32 word_of_block(const u32* at, u32 block) {
-  u32 value;
-  asm volatile("ld.shared::cluster.u32 %0, [%1];"
-               : "=r"(value)
-               : "r"(remote_shared(shared_address(at), block))
-               : "memory");
-  return value;
-}
-
 // Puts `number` elements of shared memory in order, and those of ranks [first, end) among them where they
 // belong: store(rank, place).
 template <TopKRows R, typename K, typename Store>
@@ -224,12 +208,13 @@ DEV void top_k_row(u32 chunk, u32 rank, Key key, Store store) {
       if (begin != 0 && first.matches(k, place, key_mask, place_mask)) atomicAdd(&own[0][digit], 1u);
       if (last.matches(k, place, key_mask, place_mask)) atomicAdd(&own[1][digit], 1u);
     });
-    meet_row<R>();
+    meet_blocks<R.cluster>();
     if (R.cluster > 1) {
       for (u32 b = threadIdx.x; b < 2 * BINS; b += R.threads) {
         u32 sum = 0;
 #pragma unroll
-        for (u32 c = 0; c < R.cluster; ++c) sum += word_of_block(&own[b / BINS][b % BINS], c);
+        for (u32 c = 0; c < R.cluster; ++c)
+          sum += remote_value<u32>(shared_address(&own[b / BINS][b % BINS]), c);
         sums[b / BINS][b % BINS] = sum;
       }
       __syncthreads();
@@ -263,14 +248,15 @@ DEV void top_k_row(u32 chunk, u32 rank, Key key, Store store) {
     const RankedElement<K> one = {k, place};
     if (!one.before(least) && !most.before(one)) list[atomicAdd(&listed, 1u)] = one;
   });
-  meet_row<R>();
+  meet_blocks<R.cluster>();
   if (R.cluster > 1) {
     if (rank == 0) {
       u32 at = listed;
       for (u32 c = 1; c < R.cluster; ++c) {
-        const u32 more = word_of_block(&listed, c), words = more * (sizeof(RankedElement<K>) / 4);
+        const u32 more = remote_value<u32>(shared_address(&listed), c),
+                  words = more * (sizeof(RankedElement<K>) / 4);
         for (u32 w = threadIdx.x; w < words; w += R.threads)
-          ((u32*)(list + at))[w] = word_of_block((const u32*)list + w, c);
+          ((u32*)(list + at))[w] = remote_value<u32>(shared_address((const u32*)list + w), c);
         at += more;
       }
     }
