@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include "core/sanitized.h"
+
 namespace rondo {
 namespace {
 
@@ -21,15 +23,9 @@ void* MiAllocate(void* user, size_t bytes, size_t alignment) {
 
 void MiDeallocate(void* user, void* block, size_t) { static_cast<MiMalloc*>(user)->free(block); }
 
-// Sanitizers see only the blocks of the system's allocator, which they replace.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
 // Never closed: its blocks live as long as any object of the library.
 Choice Choose() {
+  // Sanitizers see only the blocks of the system's allocator, which they replace.
   if (kSanitized) return {DefaultHostAllocator(), "system"};
   static MiMalloc mimalloc;
   void* library = dlopen("libmimalloc.so.2", RTLD_NOW | RTLD_LOCAL);

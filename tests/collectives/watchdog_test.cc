@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "core/forwarding_driver.h"
+#include "core/sanitized.h"
 #include "tests/collectives/mesh.h"
-#include "tests/sanitized.h"
 #include "tests/says.h"
 
 namespace rondo {

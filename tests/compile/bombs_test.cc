@@ -9,8 +9,8 @@
 #include <string>
 
 #include "compiler/compile.h"
+#include "core/sanitized.h"
 #include "tests/import/model_maker.h"
-#include "tests/sanitized.h"
 #include "tests/temporary_folder.h"
 
 namespace rondo {

@@ -2,8 +2,8 @@
 // work in random order.
 #include "drivers/host/host_driver.h"
 
+#include "core/sanitized.h"
 #include "tests/conformance/driver_under_test.h"
-#include "tests/sanitized.h"
 
 namespace rondo::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "tests/sanitized.h"
+#include "core/sanitized.h"
 
 namespace rondo {
 namespace {

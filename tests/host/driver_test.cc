@@ -1,10 +1,10 @@
 // The host driver's promises beyond core/driver.h (tests/conformance).
 #include <gtest/gtest.h>
 
+#include "core/sanitized.h"
 #include "tests/host/count_allocations.h"
 #include "tests/host/driver_case.h"
 #include "tests/host/kernel_zoo.h"
-#include "tests/sanitized.h"
 
 namespace rondo::test {
 namespace {

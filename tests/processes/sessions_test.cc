@@ -3,9 +3,9 @@
 #include <chrono>
 #include <string>
 
+#include "core/sanitized.h"
 #include "tests/how_many.h"
 #include "tests/processes/own_session.h"
-#include "tests/sanitized.h"
 
 namespace rondo {
 namespace {

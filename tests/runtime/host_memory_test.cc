@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/sanitized.h"
 #include "runtime/session.h"
 #include "tests/runtime/fake_driver.h"
 #include "tests/runtime/tiny_plan.h"
-#include "tests/sanitized.h"
 
 namespace rondo {
 namespace {

@@ -12,6 +12,7 @@
 #include "compiler/codegen/emit_plan.h"
 #include "compiler/schedule/op_times.h"
 #include "compiler/schedule/overlap.h"
+#include "core/sanitized.h"
 #include "drivers/host/host_driver.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/verifier.h"
@@ -19,7 +20,6 @@
 #include "runtime/session.h"
 #include "runtime/verify/unchecked_plan.h"
 #include "tests/how_many.h"
-#include "tests/sanitized.h"
 #include "tests/streams/random_program.h"
 #include "tests/streams/timed_devices.h"
 

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "core/sanitized.h"
 #include "formats/machine_code/binary_digest.h"
 #include "formats/plan/overlap_note.h"
 #include "formats/plan/plan_timeline.h"
 #include "tests/e2e/harness.h"
-#include "tests/sanitized.h"
 #include "tests/streams/timed_devices.h"
 #include "tools/rondo/measured_program.h"
 

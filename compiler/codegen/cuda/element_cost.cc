@@ -138,11 +138,8 @@ double MapCycles(const PartPlan& plan) {
   if (by == &kOwnedMap) return OwnedCycles(context);
   Lanes lanes = {part.loops.empty() ? 0 : part.loops.size() - 1, LanesOfMap(context)};
   const int run = by == &kPointMap ? RunOfMap(context) : 1;
-  std::vector<bool> flat;
-  if (run > 1) {
-    for (size_t index = 0; index < part.operands.size(); ++index) flat.push_back(IsFlat(context, index, run));
-    lanes = {lanes.along, run, &flat};
-  }
+  const std::vector<bool> vectors = VectorsOfRun(context, run);
+  if (run > 1) lanes = {lanes.along, run, &vectors};
   const double each = by == &kPointMap && run == 1 ? static_cast<double>(PointsOfMapThread(context)) : 1;
   const double instructions =
       gpu.element_thread + each * (TapeInstructions(context, part.body, lanes, true) +

@@ -98,6 +98,12 @@ def cases():
         yield softmax(rows, elements)
     yield softmax(65536, 64, "f32")
     yield softmax(65536, 49, "f32")
+    for rows, elements in ((1094, 27399), (2048, 32000), (630, 47552), (512, 50257), (1024, 128256)):  # a block cannot keep them
+        yield softmax(rows, elements)
+        yield softmax(rows, elements, "f32")
+    for rows, elements in ((1094, 27399), (630, 47552), (529, 56691)):
+        yield norm(rows, elements)
+        yield norm(rows, elements, "f32")
     for rows, elements in ((65536, 64), (100000, 32), (16384, 128), (50000, 96), (4096, 768), (1, 4096), (3136, 100)):
         yield norm(rows, elements)
     yield norm(65536, 64, "f32")

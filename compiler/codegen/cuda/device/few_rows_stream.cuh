@@ -46,7 +46,7 @@ DEV void few_rows_stream(u32 block, u32 blocks, MatmulExtents problem, const cha
   constexpr FewRowsMatmul MATMUL = Multiply::MATMUL;
   constexpr int WARP_K = MATMUL.warp_k(), TILE_N = MATMUL.tile_n(), STAGES = MATMUL.stages;
   constexpr int B_COUNT = MATMUL.b_count, SLICES = FewRowsPlace<MATMUL>::SLICES;
-  constexpr int PIECE = MATMUL.piece(), BYTES = 16 / PIECE, STAGE = B_COUNT * FewRowsMatmul::kSlot;
+  constexpr int PIECE = MATMUL.piece(), BYTES = 16 / PIECE, STAGE = MATMUL.stage();
   constexpr bool N_MAJOR = MATMUL.n_major, EARLY = MATMUL.b_constant;
   const FewRowsPlace<MATMUL> place(block, blocks);
   Multiply multiply(place, problem);

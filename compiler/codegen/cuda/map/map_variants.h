@@ -1,6 +1,8 @@
 // The templates of maps. Internal to compiler/codegen/cuda.
 #pragma once
 
+#include <vector>
+
 #include "compiler/codegen/cuda/part_context.h"
 
 namespace rondo::cuda {
@@ -21,6 +23,8 @@ int LanesOfMap(const PartContext& context);
 // The same where only the points of all loops together lie in vectors (odd widths): vectors of points one
 // after another. 1: none, or too few of them to keep the GPU busy.
 int RunOfMap(const PartContext& context);
+// For each operand: whether such vectors of `lanes` points read or write it as vectors.
+std::vector<bool> VectorsOfRun(const PartContext& context, int lanes);
 // Such vectors of points, or single ones, that a thread of kPointMap computes.
 int64_t PointsOfMapThread(const PartContext& context);
 

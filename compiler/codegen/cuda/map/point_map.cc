@@ -37,6 +37,13 @@ int RunOfMap(const PartContext& context) {
   return flat && blocks >= kLeastBlocks * context.Processors() ? lanes : 1;
 }
 
+std::vector<bool> VectorsOfRun(const PartContext& context, int lanes) {
+  std::vector<bool> vectors;
+  for (size_t index = 0; index < context.part.operands.size(); ++index)
+    vectors.push_back(IsFlat(context, index, lanes));
+  return vectors;
+}
+
 // Several if all that they read can be read before the first is stored. Blocks of one point a thread take
 // longer to begin and end than to compute: adding two images of odd width took 306 us (an H200, 126 MB
 // written).
@@ -77,9 +84,7 @@ Result<PartLaunch> WriteRuns(const PartContext& context, int lanes, PartWriter* 
     writer->Line("} return; }");
   }
   writer->Decode("first", 0, part.loops.size());
-  writer->scope.vectors.clear();
-  for (size_t index = 0; index < part.operands.size(); ++index)
-    writer->scope.vectors.push_back(IsFlat(context, index, lanes));
+  writer->scope.vectors = VectorsOfRun(context, lanes);
   writer->WriteRun(part.body, "r", lanes);
   return WithBlocks((vectors + kCudaBlock - 1) / kCudaBlock);
 }

@@ -54,20 +54,26 @@ bool FindsExtremes(const Part& part) {
   });
 }
 
+// A row shared by the blocks of a cluster, all it can keep in registers.
+RowShape SharedBy(const PartContext& context, int64_t cluster) {
+  RowShape shape;
+  shape.cluster = cluster;
+  SetVectors(context, &shape);
+  shape.width = kCudaBlock * cluster;
+  shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
+  if (shape.lanes > 1) shape.cached = CachedOperands(context, shape);
+  return shape;
+}
+
 // The fewest blocks of a cluster that keep a row which stages read again and one block cannot keep; 1: none
 // do. Where rows are many, each would be read from L2 once a stage instead (softmax of 1,094 rows of 27,399
 // floats).
 int64_t ClusterThatKeeps(const PartContext& context) {
   const std::optional<RowShape> by_block = ShapeOfRow(context);
   if (!by_block || by_block->in_registers || by_block->width != kCudaBlock) return 1;
-  RowShape shape;
-  SetVectors(context, &shape);
-  shape.cached = CachedOperands(context, shape);
-  for (shape.cluster = 2; shape.cluster <= kTeamBlocks; shape.cluster *= 2) {
-    shape.width = kCudaBlock * shape.cluster;
-    shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
-    const int64_t registers = RegistersOf(context.part, shape);
-    if (registers > 0 && registers <= kTeamRegisters / 2) return shape.cluster;
+  for (int64_t cluster = 2; cluster <= kTeamBlocks; cluster *= 2) {
+    const int64_t registers = RegistersOf(context.part, SharedBy(context, cluster));
+    if (registers > 0 && registers <= kTeamRegisters / 2) return cluster;
   }
   return 1;
 }
@@ -81,16 +87,12 @@ std::optional<RowShape> ShapeOfTeamRow(const PartContext& context, int resident 
   const int64_t least =
       rows == 1 && FindsExtremes(part) ? GpuTableOf(context.target).team_extremes : kLeastTeamRow;
   if (!context.target.clusters() || part.reduced == 0 || elements < least) return std::nullopt;
-  RowShape shape;
-  shape.cluster = kTeamBlocks;
+  int64_t cluster = kTeamBlocks;
   const double most_blocks = resident * context.Processors();
-  while (part.kept == 0 && static_cast<double>(rows * shape.cluster) > most_blocks) shape.cluster /= 2;
-  if (shape.cluster < 2) shape.cluster = ClusterThatKeeps(context);
-  if (shape.cluster < 2 || (context.cluster != 0 && context.cluster != shape.cluster)) return std::nullopt;
-  SetVectors(context, &shape);
-  shape.width = kCudaBlock * shape.cluster;
-  shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
-  if (shape.lanes > 1) shape.cached = CachedOperands(context, shape);
+  while (part.kept == 0 && static_cast<double>(rows * cluster) > most_blocks) cluster /= 2;
+  if (cluster < 2) cluster = ClusterThatKeeps(context);
+  if (cluster < 2 || (context.cluster != 0 && context.cluster != cluster)) return std::nullopt;
+  RowShape shape = SharedBy(context, cluster);
   shape.in_shared = FitsShared(context, shape, rows);
   if (shape.in_shared) return shape;
   const int64_t most = kTeamRegisters / BlocksTogether(context, rows, shape.cluster);
