@@ -124,6 +124,27 @@ Status RefuseDataSize(const Value& value, const std::string& what) {
       from.c_str(), what.c_str());
 }
 
+// Whether each element of input `i` belongs to the run and is not 0: bool, of the input's extents.
+static NodeId Present(OpContext& c, int i) {
+  ir::Builder& b = c.b;
+  const NodeId there = b.Cast(c.In(i), DType::kBool);
+  const ir::Dims sizes = c.SizesOf(i);
+  const Shape shape = c.shape(i);
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::DenseView(shape);
+  attrs.may_collide = false;
+  std::vector<NodeId> index;
+  for (int d = 0; d < shape.rank; ++d) {
+    if (sizes[static_cast<size_t>(d)].known()) continue;
+    attrs.dims.push_back({attrs.map.steps[0].strides[d], shape[d], false});
+    attrs.map.steps[0].strides[d] = 0;
+    index.push_back(b.IotaOver(sizes, d));
+  }
+  if (index.empty()) return there;
+  // Written by index, padding stays 0 (mask_padding.h).
+  return b.IndexedWrite(b.Expand(b.Ints(DType::kBool, Shape{}, {0}), shape), there, index, attrs);
+}
+
 Status DataSizedNonZero(OpContext& c) {
   (void)c.host.NameSizes();
   ir::Builder& b = c.b;
@@ -140,7 +161,9 @@ Status DataSizedNonZero(OpContext& c) {
                          "elements that are not 0: export the model with a mask instead",
                          Text(shape).c_str(), static_cast<long long>(kMostPlaces));
   }
-  space->real = b.Reshape(b.Cast(c.In(0), DType::kBool), {space->length});
+  space->most = 1;
+  for (const ir::Size& size : c.SizesOf(0)) space->most *= size.most();
+  space->real = b.Reshape(Present(c, 0), {space->length});
   std::vector<int64_t> places;
   int64_t run = shape.elements();
   for (int d = 0; d < c.rank(0); ++d) {

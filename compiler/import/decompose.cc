@@ -117,6 +117,23 @@ NodeId SliceOf(Builder& b, NodeId x, int axis, const ir::Size& start, int64_t st
   return b.Gather(x, b.BinaryScalar(TapeOp::kMin, place, static_cast<double>(extent - 1)), axis, false);
 }
 
+NodeId JoinAt(Builder& b, const std::vector<NodeId>& parts, const std::vector<ir::Size>& begins, int axis) {
+  int64_t room = 0;
+  for (const NodeId part : parts) room += b.shape(part)[axis];
+  std::vector<int64_t> before(static_cast<size_t>(b.shape(parts[0]).rank)), after = before;
+  after[static_cast<size_t>(axis)] = room - b.shape(parts[0])[axis];
+  NodeId joined = b.PadConstant(parts[0], b.Scalar(b.dtype(parts[0]), 0), before, after);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const int64_t n = b.shape(parts[i])[axis];
+    ir::IndexedAttrs attrs;
+    attrs.map = ir::Slice(ir::DenseView(b.shape(joined)), axis, 0, 1, n);
+    attrs.dims = {{attrs.map.steps[0].strides[axis], room - n + 1, false}};
+    attrs.may_collide = false;
+    joined = b.IndexedWrite(joined, parts[i], {b.Number(begins[i])}, attrs);
+  }
+  return joined;
+}
+
 NodeId RepeatEach(Builder& b, NodeId x, int axis, int64_t times) {
   ir::Dims dims = b.SizesOf(x);
   dims[static_cast<size_t>(axis)] = dims[static_cast<size_t>(axis)] * times;

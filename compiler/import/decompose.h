@@ -34,6 +34,11 @@ NodeId Take(ir::Builder& b, NodeId x, int axis, const std::vector<int64_t>& inde
 NodeId SliceOf(ir::Builder& b, NodeId x, int axis, const ir::Size& start, int64_t step,
                const ir::Size& count);
 
+// `parts` along `axis`, each from its begin on, over what the parts before it left there. Begins may be sizes
+// that a run decides; each is at most the sum of the extents before it.
+NodeId JoinAt(ir::Builder& b, const std::vector<NodeId>& parts, const std::vector<ir::Size>& begins,
+              int axis);
+
 // Each element of x along `axis`, `times` times in a row (a view).
 NodeId RepeatEach(ir::Builder& b, NodeId x, int axis, int64_t times);
 // All of x along `axis`, `times` times over.

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "compiler/import/decompose.h"
 #include "compiler/import/neutral_number.h"
 #include "compiler/import/padded_dims.h"
 #include "compiler/ir/builder.h"
@@ -342,6 +343,14 @@ class PaddingMasker {
     }
   }
 
+  // `made`, which was built last and has `dims`, for all readers of `id`.
+  void ReplaceBy(NodeId id, NodeId made, const PaddedDims& dims) {
+    for (NodeId each = static_cast<NodeId>(dims_.size()); each < g_->size(); ++each) Set(each, {});
+    for (const NodeId user : g_->UsersOf(id)) ReplaceInput(user, id, made);
+    for (const size_t output : g_->OutputsAt(id)) g_->SetOutput(output, made);
+    Set(made, dims);
+  }
+
   Status VisitMatMul(NodeId id, PaddedDims* dims) {
     const int rank = b_.shape(id).rank, m = rank - 2, n = rank - 1;
     const NodeId a = input(id, 0);
@@ -551,7 +560,7 @@ class PaddingMasker {
     return Forget(dims);
   }
 
-  // Padding may only be written over padding.
+  // Padding is written over padding, or nowhere.
   Status VisitWrite(NodeId id, PaddedDims* dims) {
     const std::vector<NodeId> inputs = g_->node(id).inputs;
     *dims = dims_of(inputs[0]);
@@ -560,26 +569,44 @@ class PaddingMasker {
     if (attrs.dims.empty()) return VisitPad(id, dims);
     RONDO_RETURN_IF_ERROR(CheckIndices(id, 2));
     PaddedDims all, mapped;
+    NodeId holds = kNoNode;  // of the updates that are not the same padding in the result
     RONDO_RETURN_IF_ERROR(
         JoinMap(id, {g_->node(id).inputs.begin() + 1, g_->node(id).inputs.end()}, inputs[0], &all, &mapped));
     for (size_t d = 0; d < all.size(); ++d) {
-      if (all[d].padded() && (all[d].part || !SamePadding(all[d], mapped[d])))
+      if (!all[d].padded() || (!all[d].part && SamePadding(all[d], mapped[d]))) continue;
+      const auto holder = std::find_if(inputs.begin() + 1, inputs.end(),
+                                       [&](NodeId in) { return SamePadding(dims_of(in)[d], all[d]); });
+      if (all[d].part || holder == inputs.end())
         return Refuse("it writes as many elements as a padded dimension has");
+      const NodeId here = b_.Expand(Holds(*holder, static_cast<int>(d)), b_.shape(inputs[1]));
+      holds = holds == kNoNode ? here : b_.Binary(TapeOp::kBitAnd, holds, here);
     }
-    return Forget(dims);
+    RONDO_RETURN_IF_ERROR(Forget(dims));
+    if (holds != kNoNode) WriteOnly(id, holds, *dims);
+    return Status::Ok();
+  }
+
+  // Padding gets a coordinate that no element has: nothing is written from there.
+  void WriteOnly(NodeId id, NodeId holds, const PaddedDims& dims) {
+    const std::vector<NodeId> inputs = g_->node(id).inputs;
+    ir::IndexedAttrs attrs = g_->node(id).As<ir::IndexedAttrs>();
+    std::vector<NodeId> index(inputs.begin() + 2, inputs.end());
+    index.push_back(b_.Select(holds, b_.Scalar(DType::kI64, 0), b_.Scalar(DType::kI64, 1)));
+    attrs.dims.push_back({0, 1, false, false});
+    ReplaceBy(id, b_.IndexedWrite(inputs[0], inputs[1], index, attrs), dims);
   }
 
   // The updates are one block within the data: the node pads a dim in front, or around.
   Status VisitPad(NodeId id, PaddedDims* dims) {
-    const NodeId data = input(id, 0), block = input(id, 1);
-    const ir::View& map = g_->node(id).As<ir::IndexedAttrs>().map;
-    const Shape &whole = b_.shape(data), &shape = b_.shape(block);
+    const NodeId data = input(id, 0);
+    const ir::View map = g_->node(id).As<ir::IndexedAttrs>().map;
+    const Shape whole = b_.shape(data), shape = b_.shape(input(id, 1));
     if (!map.affine() || shape.rank != whole.rank) return Refuse("it writes in an order of its own");
     int64_t stride = 1, offset = map.steps[0].offset;
     for (int d = whole.rank; d-- > 0; stride *= whole[d]) {
       const int64_t first = stride == 0 ? 0 : (offset / stride) % std::max<int64_t>(whole[d], 1);
       const auto at = static_cast<size_t>(d);
-      const PaddedDim dim = Joined(dims_of(block)[at]);
+      const PaddedDim dim = Joined(dims_of(input(id, 1))[at]);
       (*dims)[at] = {};
       if (shape[d] > 1 && map.steps[0].strides[d] != stride) return Refuse("it writes with gaps");
       if (!dim.padded()) {
@@ -588,29 +615,35 @@ class PaddingMasker {
         (*dims)[at] = dims_of(data)[at];
         continue;
       }
-      if (dim.axes.size() != 1 || first + shape[d] != whole[d])
-        return Refuse("it puts something behind a padded dimension");
-      (*dims)[at] = {{{whole[d], dim.axes[0].size + first, {}}}};
+      if (dim.axes.size() != 1) return Refuse("it pads a dimension that a padded one is joined with");
+      const int64_t behind = whole[d] - shape[d] - first;
+      const std::optional<double> value = NumberOf(data);
+      if (behind != 0 && !value) return Refuse("it puts something behind a padded dimension");
+      if (behind != 0) MaskInput(id, 1, d, *value);  // the padding is the first of what lies behind
+      (*dims)[at] = {{{whole[d], dim.axes[0].size + first + behind, {}}}};
     }
     return Status::Ok();
   }
 
+  // A part behind a padded one begins where that one ends in the run.
   Status VisitConcat(NodeId id, PaddedDims* dims) {
     const int axis = g_->node(id).As<ir::ConcatAttrs>().axis;
     const std::vector<NodeId> inputs = g_->node(id).inputs;
     RONDO_RETURN_IF_ERROR(Join(inputs, 0, axis, dims));
     RONDO_RETURN_IF_ERROR(Join(inputs, axis + 1, b_.shape(id).rank, dims));
-    int64_t before = 0;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const PaddedDim dim = Joined(dims_of(inputs[i])[static_cast<size_t>(axis)]);
-      if (dim.padded() && (i + 1 < inputs.size() || dim.axes.size() != 1))
-        return Refuse("it puts something behind a padded dimension");
-      if (dim.padded()) {
-        (*dims)[static_cast<size_t>(axis)] = {{{b_.shape(id)[axis], dim.axes[0].size + before, {}}}};
-      }
-      before += b_.shape(inputs[i])[axis];
+    ir::Size total = 0;
+    ir::Dims begins;
+    for (const NodeId part : inputs) {
+      const PaddedDim dim = Joined(dims_of(part)[static_cast<size_t>(axis)]);
+      if (dim.axes.size() > 1)
+        return Refuse("it puts something beside a padded dimension joined with others");
+      begins.push_back(total);
+      total = total + (dim.padded() ? dim.axes[0].size : ir::Size(b_.shape(part)[axis]));
     }
-    return Forget(dims);
+    if (!total.known()) (*dims)[static_cast<size_t>(axis)] = {{{b_.shape(id)[axis], total, {}}}};
+    RONDO_RETURN_IF_ERROR(Forget(dims));
+    if (!begins.back().known()) ReplaceBy(id, JoinAt(b_, inputs, begins, axis), *dims);
+    return Status::Ok();
   }
 
   // Attention reads only the keys that the run has.
@@ -631,11 +664,8 @@ class PaddingMasker {
       const NodeId real = b_.Number(keys.axes[0].size);
       const NodeId limit = in.limit == kNoNode ? real : b_.Binary(TapeOp::kMin, in.limit, real);
       const NodeId limited = b_.Attention(in.q, in.k, in.v, in.mask, limit, attrs, in.sink);
-      for (NodeId made = static_cast<NodeId>(dims_.size()); made < g_->size(); ++made) Set(made, {});
-      for (const NodeId user : g_->UsersOf(id)) ReplaceInput(user, id, limited);
-      for (const size_t output : g_->OutputsAt(id)) g_->SetOutput(output, limited);
       RONDO_RETURN_IF_ERROR(Forget(dims));
-      Set(limited, *dims);
+      ReplaceBy(id, limited, *dims);
       return Status::Ok();
     }
     return Forget(dims);

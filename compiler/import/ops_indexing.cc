@@ -265,8 +265,7 @@ Status NonZero(OpContext& c) {
   const auto known = EvaluateConstant(c.b.graph(), c.In(0));
   const ir::Dims dims = c.SizesOf(0);
   const bool decided = std::all_of(dims.begin(), dims.end(), [](const ir::Size& dim) { return dim.known(); });
-  if (!decided) return c.ConstantFloats(0).status();
-  if (!known.ok()) return DataSizedNonZero(c);
+  if (!decided || !known.ok()) return DataSizedNonZero(c);
   const Shape shape = c.rank(0) == 0 ? Shape{1} : c.shape(0);
   std::vector<int64_t> strides = Strides(shape), found, out;
   for (int64_t i = 0; i < c.shape(0).elements(); ++i) {

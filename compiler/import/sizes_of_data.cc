@@ -125,7 +125,8 @@ ir::Size SizesOfData::Name(ir::Builder& b, NodeId number, int64_t least, int64_t
 Value SizesOfData::RealPlaces(ir::Builder& b, const Value& value) {
   const DataSizeFact& fact = *value.data_size;
   const NodeId number = data_sizes::NumberOf(b, *fact.dim);
-  const ir::Size size = Name(b, number, 0, fact.dim->length, NameIn(fact.dim->source));
+  const int64_t most = fact.dim->most != 0 ? fact.dim->most : fact.dim->length;
+  const ir::Size size = Name(b, number, 0, most, NameIn(fact.dim->source));
   const NodeId first =
       data_sizes::RealFirst(b, value.node, *fact.dim, fact.axis, number, fact.dim->length + more_);
   ir::Dims dims = b.SizesOf(first);

@@ -190,10 +190,6 @@ TEST(DataSizedDimsTest, WhatWouldSeeTheLengthIsRefused) {
        },
        "made by NonZero \"NonZero_found\""},
       {[](ModelMaker& m) {
-         Set(m.Node("Concat", {"products", "products"}, {"y"}), "axis", int64_t{0});
-       },
-       "behind a padded dimension"},
-      {[](ModelMaker& m) {
          m.Node("MatMul", {"products", "products"}, {"y"});
        },
        "made by NonZero \"NonZero_found\""},

@@ -369,6 +369,93 @@ TEST(DataSizes, BranchesMayDifferInOneLength) {
   EXPECT_EQ((*some)[1], Doubles{2});
 }
 
+// The positive elements of a vector.
+void Positive(ModelMaker* m, const std::string& x, const std::string& to) {
+  m->Node("Greater", {x, "zero"}, {to + "_above"});
+  m->Node("NonZero", {to + "_above"}, {to + "_at"});
+  m->Ints(to + "_first", {0});
+  m->Node("Squeeze", {to + "_at", to + "_first"}, {to + "_places"});
+  m->Node("Gather", {x, to + "_places"}, {to});
+}
+
+TEST(DataSizes, WhatStandsBehindALengthThatDataDecideFollowsWhatIsThere) {
+  ModelMaker m;
+  m.Input("x", {5});
+  m.Input("y", {4});
+  m.Floats("zero", {}, {0});
+  m.Floats("last", {2}, {100, 200});
+  m.Floats("pad", {}, {-1});
+  m.Ints("pads", {1, 2});
+  Positive(&m, "x", "some");
+  Positive(&m, "y", "others");
+  SetInt(m.Node("Concat", {"some", "last", "others", "last"}, {"joined"}), "axis", 0);
+  m.Node("Pad", {"some", "pads", "pad"}, {"padded"});
+  m.Output("joined");
+  m.Output("padded");
+  const auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  for (const auto& [x, y] : {std::pair(Doubles{-1, 2, -3, 4, 5}, Doubles{6, -7, -8, -9}),
+                             std::pair(Doubles{-1, -2, -3, -4, -5}, Doubles{6, 7, 8, 9}),
+                             std::pair(Doubles{1, 2, 3, 4, 5}, Doubles{-6, -7, -8, -9})}) {
+    const auto positive = [](const Doubles& all, Doubles* to) {
+      std::copy_if(all.begin(), all.end(), std::back_inserter(*to), [](double each) { return each > 0; });
+    };
+    Doubles joined, padded = {-1};
+    positive(x, &joined);
+    positive(x, &padded);
+    joined.insert(joined.end(), {100, 200});
+    padded.insert(padded.end(), {-1, -1});
+    positive(y, &joined);
+    joined.insert(joined.end(), {100, 200});
+    const auto out = RunOf(graph, {x, y});
+    ASSERT_TRUE(out);
+    const std::vector<Doubles> expected = {joined, padded};
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ((*out)[2 * i + 1], Doubles{static_cast<double>(expected[i].size())});
+      const Doubles& got = (*out)[2 * i];
+      EXPECT_EQ(Doubles(got.begin(), got.begin() + std::ssize(expected[i])), expected[i]);
+    }
+  }
+}
+
+TEST(DataSizes, WhatIsFoundIsSearchedAgain) {
+  ModelMaker m;
+  m.Input("x", {6});
+  m.Floats("zero", {}, {0});
+  m.Floats("three", {}, {3});
+  Positive(&m, "x", "some");
+  m.Node("Greater", {"some", "three"}, {"large"});
+  m.Node("NonZero", {"large"}, {"at"});
+  m.Output("at");
+  const auto out = RunOf(Import(m), {{4, -5, 2, -6, 9, 5}});
+  ASSERT_TRUE(out);
+  EXPECT_EQ((*out)[1], Doubles{3});  // of 4, 2, 9 and 5
+  EXPECT_EQ(Doubles((*out)[0].begin(), (*out)[0].begin() + 3), (Doubles{0, 2, 3}));
+}
+
+TEST(DataSizes, OnlyWhatIsThereIsScattered) {
+  ModelMaker m;
+  m.Input("x", {5});
+  m.Input("places", {5}, onnx::TensorProto::INT64);
+  m.Input("data", {3});
+  m.Floats("zero", {}, {0});
+  m.Floats("one", {1}, {1});
+  m.Ints("there", {0});
+  Positive(&m, "x", "some");
+  m.Node("Gather", {"places", "some_places"}, {"chosen"});
+  SetInt(m.Node("Concat", {"some", "one"}, {"numbers"}), "axis", 0);
+  SetInt(m.Node("Concat", {"chosen", "there"}, {"all"}), "axis", 0);
+  onnx::AttributeProto* reduction =
+      m.Node("ScatterElements", {"data", "all", "numbers"}, {"y"})->add_attribute();
+  reduction->set_name("reduction");
+  reduction->set_type(onnx::AttributeProto::STRING);
+  reduction->set_s("add");
+  m.Output("y");
+  const auto out = RunOf(Import(m), {{4, -5, 2, -6, 9}, {2, 0, 1, 0, 2}, {10, 20, 30}});
+  ASSERT_TRUE(out);
+  EXPECT_EQ((*out)[0], (Doubles{11, 22, 43}));
+}
+
 TEST(DataSizes, WithoutABoundTheSentenceNamesTheOption) {
   ModelMaker m;
   m.Input("x", {2});

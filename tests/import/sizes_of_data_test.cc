@@ -182,10 +182,10 @@ TEST(SizesOfData, WhatMixesAlongSuchALengthIsRefusedWithItsNode) {
   m.Ints("behind", {7});
   m.Node("Concat", {"times", "two"}, {"flat"})->add_attribute()->set_name("axis");
   m.Node("TopK", {"sum", "two"}, {"unused", "order"});
-  SetInt(m.Node("Concat", {"rows", "rows"}, {"twice"}), "axis", 0);
-  m.Output("twice");
+  SetInt(m.Node("ArgMax", {"rows"}, {"last"}), "select_last_index", 1);
+  m.Output("last");
   EXPECT_TRUE(Says(Import(m, Bounds({{"rows", 4}})).status(),
-                   {"Concat \"Concat_twice\"", "behind a padded dimension", "--bind"}));
+                   {"ArgMax \"ArgMax_last\"", "looks for the last of equal elements", "--bind"}));
 }
 
 }  // namespace
