@@ -98,7 +98,7 @@ constexpr PipelineEntry kPipeline[] = {
     {"pad_channels", Graph<passes::PadChannels>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "convolutions of channels that are no vectors read a copy of four or a multiple of eight"},
     {"pad_matmuls", GraphAndBodies<passes::PadMatmuls>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
-     "16-bit matmuls whose lines are no vectors read copies that are padded to a multiple of eight"},
+     "16-bit matmuls read constants column after column, and lines that are padded to a multiple of eight"},
     {"order_convolution_weights", Graph<passes::OrderConvolutionWeights>, kEach, kOptional, kAny,
      Leaves::kGraph, kPaired,
      "weights of convolutions lie as the target reads them: output channels last, or input channels"},

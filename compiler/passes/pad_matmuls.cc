@@ -1,7 +1,7 @@
-// PadMatmuls: a 16-bit matmul with an odd K (143), or whose constant B has lines along N that are no vectors,
-// would be read element by element on a GPU, by cuBLASLt as well. Such a B is stored column after column
-// instead, with K padded to a multiple of eight. Of an odd K, A is read from a copy with the same padding,
-// where the copy takes less time than the elements.
+// PadMatmuls: constant Bs of 16-bit matmuls are stored column after column, as cuBLASLt and wgmma tiles of
+// any width read them best: a tile of lines along N is copied in whole panels of 64 columns. K is padded to a
+// multiple of eight, since lines that are no vectors are read element by element. Of an odd K (143), A is
+// read from a copy with the same padding, where the copy takes less time than the elements.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -59,30 +59,39 @@ const ConstantData* SameInBatches(const ir::Graph& graph, NodeId b, ir::View* vi
   return graph.node(base).As<ir::ConstantAttrs>().data.get();
 }
 
-// Whether a constant B has lines of whole vectors.
-bool HasVectors(const ir::View& view) {
+// Whether the columns of a constant B lie in memory one after the other, in whole vectors.
+bool HasColumns(const ir::View& view) {
   const ir::ViewStep& step = view.steps[0];
   const int rank = step.shape.rank;
-  const int64_t k = step.shape[rank - 2], n = step.shape[rank - 1], along_k = step.strides[rank - 2],
-                along_n = step.strides[rank - 1];
-  return (along_n == 1 && n % kWhole == 0 && along_k % kWhole == 0) ||
-         (along_k == 1 && k % kWhole == 0 && along_n % kWhole == 0);
+  return step.strides[rank - 2] == 1 && step.shape[rank - 2] % kWhole == 0 &&
+         step.strides[rank - 1] % kWhole == 0;
 }
 
-// The matrix [n, padded k] of a constant B [.., k, n].
+// Whether a constant B has rows of whole vectors.
+bool HasRows(const ir::View& view) {
+  const ir::ViewStep& step = view.steps[0];
+  const int rank = step.shape.rank;
+  return step.strides[rank - 1] == 1 && step.shape[rank - 1] % kWhole == 0 &&
+         step.strides[rank - 2] % kWhole == 0;
+}
+
+// The matrix [n, padded k] of a constant B [.., k, n], square by square, since both it and B are long.
 std::shared_ptr<const ConstantData> ByColumns(const std::shared_ptr<const ConstantData>& data,
                                               const ir::View& view, const MatmulExtents& of) {
   const std::shared_ptr<const ConstantData> from = ir::WithBytes(data);
   const ir::ViewStep& step = view.steps[0];
   const int64_t along_k = step.strides[step.shape.rank - 2], along_n = step.strides[step.shape.rank - 1];
   const int64_t pitch = ToWholeVectors(of.k);
-  constexpr int64_t kSize = 2;
+  constexpr int64_t kSize = 2, kSide = 64;
   std::vector<uint8_t> bytes(static_cast<size_t>(of.n * pitch * kSize));
-  for (int64_t n = 0; n < of.n; ++n) {
-    for (int64_t k = 0; k < of.k; ++k) {
-      const int64_t element = step.offset + k * along_k + n * along_n;
-      std::memcpy(&bytes[static_cast<size_t>((n * pitch + k) * kSize)],
-                  &from->bytes[static_cast<size_t>(element * kSize)], kSize);
+  for (int64_t square_n = 0; square_n < of.n; square_n += kSide) {
+    for (int64_t square_k = 0; square_k < of.k; square_k += kSide) {
+      for (int64_t n = square_n; n < std::min(square_n + kSide, of.n); ++n) {
+        for (int64_t k = square_k; k < std::min(square_k + kSide, of.k); ++k) {
+          const int64_t element = step.offset + k * along_k + n * along_n;
+          std::memcpy(bytes.data() + (n * pitch + k) * kSize, from->bytes.data() + element * kSize, kSize);
+        }
+      }
     }
   }
   return ConstantData::Own(from->dtype, Shape{of.n, pitch}, std::move(bytes));
@@ -107,13 +116,14 @@ class Padder {
     const bool odd = of.k % 2 != 0;
     if (odd ? !CopyPays(of) : of.k % kWhole != 0) return false;
     ir::View view;
-    const bool constant = SameInBatches(graph_, b, &view) != nullptr;
-    const bool copied = !constant && odd && of.n % kWhole == 0 && CopyPays({of.batches, of.n, of.k, of.m});
-    if (constant ? !odd && HasVectors(view) : !copied) return false;
+    const ConstantData* constant = SameInBatches(graph_, b, &view);
+    const bool copied =
+        constant == nullptr && odd && of.n % kWhole == 0 && CopyPays({of.batches, of.n, of.k, of.m});
+    if (constant != nullptr ? !odd && !Reorders(b, *constant, view) : !copied) return false;
     ir::Builder builder = BuilderLike(&graph_, id);
     const DType dtype = builder.dtype(id);
     const NodeId matrix =
-        constant ? Columns(builder, b, view, of) : WithZeros(builder, b, builder.shape(b).rank - 2);
+        constant != nullptr ? Columns(b, view, of) : WithZeros(builder, b, builder.shape(b).rank - 2);
     const NodeId made = builder.MatMul(odd ? Copy(builder, a) : a, matrix);
     graph_.node(made).dtype = dtype;
     graph_.Replace(id, made);
@@ -121,8 +131,35 @@ class Padder {
   }
 
  private:
-  NodeId Columns(ir::Builder& builder, NodeId b, const ir::View& view, const MatmulExtents& of) {
+  // Whether a constant B of an even K is to be stored by columns. Synthetic numbers stay synthetic where
+  // their rows are vectors, and nothing is stored twice for readers that are no matmuls.
+  bool Reorders(NodeId b, const ConstantData& data, const ir::View& view) {
+    if (HasColumns(view)) return false;
+    return !HasRows(view) || (!data.synthetic && OnlyMatmulsRead(graph_.BaseOf(b)));
+  }
+
+  // Whether all readers of a constant are matmuls whose B it is, perhaps through views.
+  bool OnlyMatmulsRead(NodeId base) {
+    std::vector<NodeId> seen = {base};
+    while (!seen.empty()) {
+      const NodeId id = seen.back();
+      seen.pop_back();
+      if (graph_.IsOutput(id)) return false;
+      for (NodeId user : graph_.UsersOf(id)) {
+        const Node& node = graph_.node(user);
+        if (node.op == Op::kView) {
+          seen.push_back(user);
+        } else if (!IsHalfMatmul(graph_, node) || node.inputs[0] == id) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  NodeId Columns(NodeId b, const ir::View& view, const MatmulExtents& of) {
     const NodeId base = graph_.BaseOf(b);
+    ir::Builder builder = BuilderLike(&graph_, b);
     const NodeId columns =
         builder.Constant(ByColumns(graph_.node(base).As<ir::ConstantAttrs>().data, view, of));
     graph_.node(columns).name = graph_.node(base).name;
@@ -149,7 +186,7 @@ Result<PassResult> PadMatmuls(ir::Graph* graph, const PassOptions& options) {
     if (options.target.tensor_cores) result.changes += padder.Pad(id);
   }
   Tidy(graph);
-  result.text = Count(result.changes, "matmul") + " of lines that are no vectors read padded ones";
+  result.text = Count(result.changes, "matmul") + " with weights by columns, or padded to whole vectors";
   return result;
 }
 

@@ -47,7 +47,8 @@ Result<PassResult> SplitValues(ir::Graph* graph, const PassOptions& options);
 // With options.target.atomics, many updates that add floats at places from data are added as integers, so
 // that their order does not matter.
 Result<PassResult> SumInIntegers(ir::Graph* graph, const PassOptions& options);
-// A matmul with a constant, whose readers take disjoint columns, is one matmul for each of them.
+// A matmul with a constant, whose readers take disjoint columns, is one matmul for each of them; with
+// options.target.tensor_cores, not one of 256 rows or more that only attention reads.
 Result<PassResult> SplitMatmuls(ir::Graph* graph, const PassOptions& options);
 // Leftovers of the recognising passes are folded, simplified, merged and removed.
 Result<PassResult> CleanUp(ir::Graph* graph, const PassOptions& options);
@@ -68,8 +69,8 @@ Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options)
 // vectors (3, 17, 255) reads a copy padded to four, or to a multiple of eight.
 Result<PassResult> PadChannels(ir::Graph* graph, const PassOptions& options);
 
-// With options.target.tensor_cores, a 16-bit matmul with an odd K, or a constant B whose lines are no
-// vectors of eight, reads padded copies.
+// With options.target.tensor_cores, constant Bs of 16-bit matmuls are stored column after column, in whole
+// vectors of eight, unless others read them too; a matmul with an odd K reads a padded copy of A.
 Result<PassResult> PadMatmuls(ir::Graph* graph, const PassOptions& options);
 
 // Small, cheap values computed from inputs and constants are recomputed by each small node that reads them.

@@ -72,9 +72,13 @@ ir::View Moved(const ir::View& view, const Reader& r, int64_t low, int64_t high)
   return out;
 }
 
+// With so many rows, a wide matmul fills a GPU better than its parts, each on a share of the multiprocessors.
+// Fewer rows stream their weights, and parts do so as well.
+constexpr int64_t kManyRows = 256;
+
 class Splitter {
  public:
-  explicit Splitter(Graph* g) : g_(g), users_(g->AllUsers()) {
+  Splitter(Graph* g, const TargetTraits& target) : g_(g), target_(target), users_(g->AllUsers()) {
     outputs_.assign(static_cast<size_t>(g->size()), false);
     for (const ir::GraphOutput& o : g->outputs) outputs_[static_cast<size_t>(o.node)] = true;
   }
@@ -99,11 +103,31 @@ class Splitter {
     }
     std::vector<Columns> parts = Cluster(std::move(readers));
     if (parts.size() < 2) return 0;
+    if (shape.elements() / columns >= kManyRows && target_.tensor_cores && OnlyAttentionReads(top)) return 0;
     for (const Columns& part : parts) Build(part);
     return static_cast<int>(parts.size());
   }
 
  private:
+  // Whether all readers are attention, which reads columns where they are.
+  bool OnlyAttentionReads(NodeId top) const {
+    std::vector<NodeId> shown = {top};
+    while (!shown.empty()) {
+      const NodeId id = shown.back();
+      shown.pop_back();
+      if (outputs_[static_cast<size_t>(id)]) return false;
+      for (NodeId user : users_[static_cast<size_t>(id)]) {
+        const Op op = g_->node(user).op;
+        if (op == Op::kView) {
+          shown.push_back(user);
+        } else if (op != Op::kAttention) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
   // The matmul and the pointwise nodes of its shape that are its only readers (a bias, a cast).
   std::vector<NodeId> Chain(NodeId product) const {
     std::vector<NodeId> chain = {product};
@@ -157,6 +181,7 @@ class Splitter {
   }
 
   Graph* g_;
+  const TargetTraits& target_;
   ir::Users users_;
   std::vector<bool> outputs_;
   std::vector<NodeId> chain_;
@@ -164,11 +189,11 @@ class Splitter {
 
 }  // namespace
 
-Result<PassResult> SplitMatmuls(ir::Graph* graph, const PassOptions&) {
+Result<PassResult> SplitMatmuls(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
   int64_t parts = 0;
   // A split changes neither the readers of another matmul, nor those of the pointwise nodes after it.
-  Splitter splitter(graph);
+  Splitter splitter(graph, options.target);
   for (NodeId id : graph->TopologicalOrder()) {
     if (graph->node(id).op != Op::kMatMul) continue;
     int n = splitter.Split(id);

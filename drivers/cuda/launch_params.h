@@ -16,7 +16,7 @@ static_assert(sizeof(EncodedMap) == sizeof(TensorMapParam));
 
 // The most parameters of a kernel, and the most tensor maps.
 inline constexpr size_t kMostParams = 4096;
-inline constexpr size_t kMostMaps = 32;
+inline constexpr size_t kMostMaps = 64;
 
 // The parameters of one launch. They point into this object and to Build's arguments: all must live until the
 // kernel has been launched, or the graph's node has been updated.

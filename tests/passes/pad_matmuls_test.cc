@@ -1,4 +1,5 @@
-// pad_matmuls: matmuls of lines that are no vectors read padded ones, and compute the same results.
+// pad_matmuls: constant Bs lie column after column, matmuls of lines that are no vectors read padded ones,
+// and all compute the same results.
 #include <random>
 
 #include "tests/passes/small_graph.h"
@@ -49,13 +50,15 @@ TEST(PadMatmuls, AnOddKIsPadded) {
 }
 
 // A constant costs nothing.
-TEST(PadMatmuls, AConstantOfOddLinesIsStoredByColumns) {
+TEST(PadMatmuls, AConstantIsStoredByColumns) {
+  EXPECT_EQ(Padded({.k = 144}, 0), 1);
   EXPECT_EQ(Padded({.m = 3, .k = 64, .n = 99}, 0), 1);
   EXPECT_EQ(Padded({.m = 3, .k = 64, .n = 99, .batches = 2}, 0), 1);
 }
 
 TEST(PadMatmuls, OthersStay) {
-  EXPECT_EQ(Padded({.k = 144}, 0), 0);
+  EXPECT_EQ(Padded({.k = 144, .constant = false}, 0), 0);
+  EXPECT_EQ(Padded({.k = 144, .transposed = true}, 0), 0) << "its columns lie there";
   EXPECT_EQ(Padded({.k = 142}, 0), 0) << "pairs are read as words";
   EXPECT_EQ(Padded({.k = 144, .n = 99, .transposed = true}, 0), 0);
   EXPECT_EQ(Padded({.m = 16, .n = 40000}, 0), 0) << "few rows";
@@ -63,6 +66,27 @@ TEST(PadMatmuls, OthersStay) {
   EXPECT_EQ(Padded({.dtype = DType::kF32}, 0), 0);
   EXPECT_EQ(Padded({.n = 771, .constant = false}, 0), 0) << "its columns would be read element by element";
   EXPECT_EQ(Padded({.tensor_cores = false}, 0), 0);
+}
+
+// A constant of whole vectors stays if it would lie in memory twice, or if its numbers are synthetic.
+TEST(PadMatmuls, AConstantThatOthersReadStays) {
+  for (const bool other_reader : {false, true}) {
+    for (const bool synthetic : {false, true}) {
+      SmallGraph s;
+      auto data = std::make_shared<ir::ConstantData>();
+      data->dtype = DType::kF16;
+      data->shape = Shape{64, 96};
+      data->synthetic = true;
+      data->synthetic_scale = 1;
+      const NodeId w = s.b.Constant(synthetic ? data : ir::WithBytes(data));
+      s.Out("y", s.b.Cast(s.b.MatMul(s.In("x", Shape{40, 64}, DType::kF16), w), DType::kF32));
+      if (other_reader) s.Out("z", s.b.Cast(s.b.Add(w, s.In("u", Shape{64, 96}, DType::kF16)), DType::kF32));
+      PassOptions options;
+      options.target.tensor_cores = true;
+      EXPECT_EQ(ExpectSame(&s, PadMatmuls, options).changes, other_reader || synthetic ? 0 : 1)
+          << other_reader << synthetic;
+    }
+  }
 }
 
 // A gate and its matmul read one copy.

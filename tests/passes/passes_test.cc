@@ -207,6 +207,30 @@ TEST(SplitMatmulsTest, FusedProjectionsComeApartWithTheirBias) {
   EXPECT_EQ(s.CountOf(Op::kMatMul), 3);
 }
 
+// Of many rows, for a GPU: whole if attention reads its columns, and apart if another op does.
+TEST(SplitMatmulsTest, AttentionReadsAWideMatmul) {
+  for (const bool gpu : {false, true}) {
+    for (const int64_t rows : {64, 256}) {
+      for (const bool rotates : {false, true}) {
+        SmallGraph s;
+        constexpr int64_t kWidth = 8;
+        const NodeId y = s.b.MatMul(
+            s.In("x", Shape({rows, 4})),
+            s.b.Floats(DType::kF32, Shape({4, 3 * kWidth}), std::vector<double>(4 * 3 * kWidth, 0.25)));
+        const auto part = [&](int64_t n) {
+          return s.b.Reshape(s.b.Slice(y, 1, n * kWidth, 1, kWidth), Shape({1, 1, rows, kWidth}));
+        };
+        const NodeId q = rotates ? s.b.Unary(TapeOp::kNeg, part(0)) : part(0);
+        s.Out("o", s.b.Attention(q, part(1), part(2), kNoNode, kNoNode, {}));
+        PassOptions options;
+        options.target.tensor_cores = gpu;
+        EXPECT_EQ(ExpectSame(&s, SplitMatmuls, options).changes, gpu && rows == 256 && !rotates ? 0 : 1)
+            << gpu << rows << rotates;
+      }
+    }
+  }
+}
+
 TEST(SplitMatmulsTest, ReadersOfTheWholeKeepItWhole) {
   SmallGraph s;
   NodeId x = s.In("x", Shape({3, 4}));

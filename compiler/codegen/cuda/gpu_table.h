@@ -19,11 +19,6 @@
 
 namespace rondo::cuda {
 
-// Blocks as cuBLASLt cuts a matmul, and the cycles that one takes for 64 of K.
-struct LibraryBlock {
-  double m, n, cycles;
-};
-
 struct GpuTable {
   // Clock under load: the 1.755 GHz that predictions are made with [products]
   double cycles_a_microsecond = 1755;
@@ -36,18 +31,19 @@ struct GpuTable {
   double memory_bytes = 2500;      // from memory, all multiprocessors: 4.4 of 4.67 TB/s [products]
   double memory_processors = 100;  // multiprocessors that reach it; fewer get their share [fit]
   double l2_tma_bytes = 66;        // from L2 into one multiprocessor by TMA [fit]
-  double l2_all_bytes = 6450;      // from L2 into all by TMA [fit]
+  double l2_all_bytes = 8195;      // from L2 into all by TMA [fit]
   double l2_copy_bytes = 26;       // from L2 into one by threads' copies (cp.async) [products]
   double map_bytes = 1250;         // a map over sums, read and written, all multiprocessors [library]
 
   // --- multiply-adds a cycle of one multiprocessor
-  double wgmma_tma = 1720;         // wgmma, tiles brought by TMA [fit]
-  double wgmma_tma_shared = 1720;  // the same where blocks of a cluster share what they read [fit]
-  double wgmma = 1250;             // wgmma, tiles copied by threads: 550 TFLOP/s [products]
+  double wgmma_tma = 1846;  // wgmma, tiles brought by TMA [fit]
+  double wgmma = 1250;      // wgmma, tiles copied by threads: 550 TFLOP/s [products]
   // wgmma by packed weights, which warps unpack in registers: 43 configurations of matmuls of 512 rows
   // [packed]. What it multiplies; cycles to unpack half a stage, of one warpgroup, and of each 16 of K of
   // each.
   double wgmma_packed = 2310;
+  double packed_start = 2010;     // a kernel's start and end
+  double packed_l2_bytes = 6450;  // from L2 into all multiprocessors
   double unpack_start = 89;
   double unpack_slice = 30;
   // Of each tile: the last steps, and results through shared memory. Where K is split, more for the cluster,
@@ -90,20 +86,18 @@ struct GpuTable {
   double split_point = 0.1;   // and for each point from another block [products]
 
   // --- tiles brought by TMA
-  // Twelve matmuls of the grid with up to 32 configurations each: estimates of 80 % of them are 0.85 to 1.16
-  // of the time, the choice is the best on seven, within 5 % on three, 6 % and 0.5 us behind on two [fit].
-  // What blocks multiply more in a cycle if each has so few steps in all: the clock is higher for a while
-  double tma_brief = 1.27;
-  double tma_brief_steps = 32;
-  double tma_start = 2010;            // a kernel's start and end
-  double tma_cluster_start = 320;     // more where blocks share what they read
-  double tma_stored_lanes = 213;      // instructions a cycle of the epilogue, with two groups of warps
-  double tma_stored_bytes = 21;       // and what it reads and writes, in bytes a cycle
-  double tma_one_group = 1.08;        // of its instructions' time where there is but one group
-  double ping_pong_one_group = 0.91;  // of a step's time where one group has a tile for itself
-  double tma_split_start = 600;       // a cluster that splits K [fit]
-  double tma_split_block = 500;       // and for each of its blocks [fit]
-  double tma_split_point = 0.07;      // and for each point from another block [fit]
+  // 31 matmuls, of 33 to 16,384 rows, with up to 32 configurations each (results/operator-grid.md): the
+  // median estimate is 5.6 % off, and the choice within 5 % of the best on 28, 11 % behind at most [fit].
+  double tma_start = 766;          // a kernel's start and end
+  double tma_cluster_start = 180;  // more where blocks share what they read
+  double tma_stored_lanes = 98;    // instructions a cycle of the epilogue, with two groups of warps
+  double tma_one_group = 1.82;     // of its instructions' time where there is but one group
+  double tma_not_boxed = 0.55;     // of their time where TMA does not store results
+  double tma_read_bytes = 18;  // what the epilogue reads, in bytes a cycle; stores take no time of their own
+  double tma_half_box = 0.33;  // more of the epilogue's time where the last box has 16 columns
+  double tma_turn = 1295;      // where warpgroups take turns: from one set's last step to the other's first
+  double tma_split_start = 4110;   // a cluster that splits K
+  double tma_split_point = 0.065;  // and for each point from another block
 
   // --- clusters lie in groups of multiprocessors that are no multiples of 4 and 8
   double clusters_of_4 = 0.9;   // of the multiprocessors that are used: 41 us where pairs took 31 [products]
@@ -161,8 +155,10 @@ struct GpuTable {
   double library_start = 6800;   // start and end, over which no other kernel runs [library]
   double library_stored = 40;    // points a cycle through the epilogue [fit]
   double library_few_rows = 32;  // up to so many rows it reads memory no faster, and was not fitted [library]
-  LibraryBlock library_blocks[5] = {
-      {128, 256, 1180}, {128, 192, 890}, {128, 128, 620}, {128, 64, 330}, {64, 64, 260}};  // [fit]
+  // Its blocks have 128 or 64 points along M or N, and along the other one as many as suit, in steps of 8.
+  // Cycles of 64 of K: of such a block, and for each of those points (128 x 256 1180, 64 x 64 260) [fit]
+  double library_step = 40, library_step_point = 4.45;
+  double library_narrow_step = 118, library_narrow_step_point = 2.23;
   // Cycles of a matmul of f32 over those of one of 16 bits, rounded to tf32 and exact. They take 2.4 and 13.9
   // times as long (tools/bench/gpu_table), but beside estimates of simt and tf32 that are as far off, 1
   // chooses better: 1.046 times the best that was timed against 1.085 [fit]
@@ -176,6 +172,9 @@ struct GpuTable {
   double long_kernel = 40000;        // generated matmuls longer than that
   double long_among_others = 1.2;    // take more of their own time than alone
   double short_among_others = 0.85;  // others overlap with the kernels around them; a library's do not
+  // The same of tiles by TMA: what they save by overlaps, in cycles. ViT-L's 1,576 x 4,096 x 1,024 takes 21
+  // us alone and as long as 23.5 in the model, where cuBLASLt's 20 are 22 [fit]
+  double tma_overlap = 3070;
 
   // --- where one template is better than another
   // Rows, where B's vectors lie along N or in f32: 16 took 22 us, tiles 16 [fit]

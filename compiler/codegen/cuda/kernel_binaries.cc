@@ -19,6 +19,7 @@ uint64_t ConstantBytes(const PlanData& plan, const Program& program) {
   std::map<uint32_t, uint64_t> bytes;  // by device
   for (const Step& step : program.steps) {
     for (const Binding& binding : step.bindings) {
+      if (binding.buffer == kNone) continue;  // an input that a custom op's call leaves out
       const Buffer& buffer = plan.buffers[binding.buffer];
       if (buffer.kind == BufferKind::kConstant && counted.insert(binding.buffer).second)
         bytes[buffer.device] += buffer.bytes;

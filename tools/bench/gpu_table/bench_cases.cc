@@ -119,6 +119,8 @@ Result<std::optional<double>> EstimatedCycles(const CudaTarget& target, BenchKer
     const double cycles = candidate.microseconds * gpu.cycles_a_microsecond;
     if (wanted->variant == VariantId::kFewRows || wanted->variant == VariantId::kLibrary)
       return std::optional<double>(cycles);
+    if (wanted->variant == VariantId::kTma || wanted->variant == VariantId::kPingPong)
+      return std::optional<double>(cuda::TmaCyclesAlone(gpu, candidate.microseconds));
     const bool is_long = cycles > gpu.long_kernel * gpu.long_among_others;
     return std::optional<double>(cycles / (is_long ? gpu.long_among_others : gpu.short_among_others));
   }

@@ -27,14 +27,24 @@ DEV void unrolled(const F& f) {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+// Lines of a share that exist, if `left` do from its first one on.
+template <int SHARE>
+DEV int lines_of(int left) {
+  return left >= SHARE ? SHARE : left <= 0 ? 0 : left;
+}
+
 // Persistent: block after block takes its tiles, and copies go on while accumulators become results; so do
 // matmuls where warpgroups take turns: each has its own tile, and stages go from one to the next in the order
 // of tiles. `fetch` and `fetch_columns` read ahead what `epilogue` needs. `batch`: set to the batch of the
-// tile that the two are called for. `out`, `runs`: the map of results that TMA stores, and how they lie.
+// tile that the two are called for. `a_rest`, `b_rest`: the maps of a and b for the last share, if it has
+// fewer lines: TMA takes more than twice as long over a line that does not exist as over one that does.
+// `out`, `half_out`, `runs`: the maps of results that TMA stores, in boxes of MATMUL.narrow() columns and of
+// 16, and how they lie.
 template <TmaMatmul MATMUL, typename Fetch, typename FetchColumns, typename Epilogue>
 DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* a, const TensorMap* const* b,
-                    const TensorMap* out, TmaRuns runs, u32& batch, Fetch fetch, FetchColumns fetch_columns,
-                    Epilogue epilogue) {
+                    const TensorMap* a_rest, const TensorMap* const* b_rest, const TensorMap* out,
+                    const TensorMap* half_out, TmaRuns runs, u32& batch, Fetch fetch,
+                    FetchColumns fetch_columns, Epilogue epilogue) {
   constexpr int M = MATMUL.m, N = MATMUL.n, STAGES = MATMUL.stages, B_COUNT = MATMUL.b_count;
   constexpr int CLUSTER_M = MATMUL.cluster_m, CLUSTER_N = MATMUL.cluster_n, SPLIT_K = MATMUL.split_k;
   constexpr int CLUSTER = MATMUL.cluster(), GROUPS = MATMUL.groups(), PEERS = MATMUL.peers();
@@ -78,6 +88,7 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
 #pragma unroll
     for (int j = 0; j < B_COUNT; ++j) prefetch_tensor_map(b[j]);
     if (MATMUL.boxed) prefetch_tensor_map(out);
+    if (MATMUL.half_box()) prefetch_tensor_map(half_out);
   }
   if (CLUSTER > 1)
     cluster_meet();
@@ -95,25 +106,43 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
       for (int c = 0; c < CLUSTER_M; ++c)
         b_peers |= 1u << (k_part * CLUSTER_M * CLUSTER_N + cluster_n * CLUSTER_M + c);
       auto copy_a = [&](int stage, int m, int k, u32 z) {
-        const int x = k * kTmaTileK, y = m + (int)cluster_n * A_SHARE;
-        tma_copy<(CLUSTER_N > 1)>(memory + stage * STAGE + cluster_n * A_SHARE * 128, a, full + 8 * stage,
-                                  a_peers, x % problem.k_run, y % problem.m_run, x / problem.k_run,
-                                  y / problem.m_run, (int)z);
+        const int x = k * kTmaTileK, y = m + (int)cluster_n * A_SHARE, left = problem.m - y;
+        if (left > 0)
+          tma_copy<(CLUSTER_N > 1)>(memory + stage * STAGE + cluster_n * A_SHARE * 128,
+                                    left >= A_SHARE ? a : a_rest, full + 8 * stage, a_peers,
+                                    x % problem.k_run, y % problem.m_run, x / problem.k_run,
+                                    y / problem.m_run, (int)z);
       };
       auto copy_b = [&](int stage, int n, int k, u32 z) {
 #pragma unroll
         for (int j = 0; j < B_COUNT; ++j) {
           const u32 to = memory + stage * STAGE + A_BYTES + j * B_BYTES + cluster_m * B_SHARE * 128;
           if (B_K_MAJOR) {
-            tma_copy<(CLUSTER_M > 1)>(to, b[j], full + 8 * stage, b_peers, k * kTmaTileK,
-                                      n + (int)cluster_m * B_SHARE, (int)z);
+            const int y = n + (int)cluster_m * B_SHARE, left = problem.n - y;
+            if (left > 0)
+              tma_copy<(CLUSTER_M > 1)>(to, left >= B_SHARE ? b[j] : b_rest[j], full + 8 * stage, b_peers,
+                                        k * kTmaTileK, y, (int)z);
           } else {
 #pragma unroll
             for (int p = 0; p < MATMUL.panels(); ++p)
-              tma_copy<(CLUSTER_M > 1)>(to + p * 8192, b[j], full + 8 * stage, b_peers, n + p * 64,
-                                        k * kTmaTileK + (int)cluster_m * B_SHARE, (int)z);
+              if (n + p * 64 < problem.n)
+                tma_copy<(CLUSTER_M > 1)>(to + p * 8192, b[j], full + 8 * stage, b_peers, n + p * 64,
+                                          k * kTmaTileK + (int)cluster_m * B_SHARE, (int)z);
           }
         }
+      };
+      // What this and other blocks copy into a stage of this one.
+      auto bytes_of = [&](int m, int n) {
+        int lines = 0, b_lines = 0;
+#pragma unroll
+        for (int c = 0; c < CLUSTER_N; ++c) lines += lines_of<A_SHARE>(problem.m - m - c * A_SHARE);
+        if (B_K_MAJOR) {
+#pragma unroll
+          for (int c = 0; c < CLUSTER_M; ++c) b_lines += lines_of<B_SHARE>(problem.n - n - c * B_SHARE);
+        } else {
+          b_lines = lines_of<MATMUL.panels()>((problem.n - n + 63) / 64) * 64;
+        }
+        return (u32)(lines + B_COUNT * b_lines) * 128u;
       };
       int m, n, stage = 0;
       u32 z, phase = 1;
@@ -122,19 +151,20 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
       if (MATMUL.early > 0 && first < tiles) {
         place(first, m, n, z);
         for (; ahead < MATMUL.early && begin + ahead < end; ++ahead) {
-          mbarrier_expect(full + 8 * ahead, STAGE);
+          mbarrier_expect(full + 8 * ahead, bytes_of(m, n));
           copy_b(ahead, n, begin + ahead, z);
         }
       }
       wait_for_earlier();
       for (u32 tile = first; tile < tiles; tile += blocks / CLUSTER) {
         place(tile, m, n, z);
+        const u32 bytes = bytes_of(m, n);
         for (int k = begin; k < end; ++k) {
           if (ahead > 0) {
             --ahead;
           } else {
             mbarrier_wait(empty + 8 * stage, phase);
-            mbarrier_expect(full + 8 * stage, STAGE);
+            mbarrier_expect(full + 8 * stage, bytes);
             copy_b(stage, n, k, z);
           }
           copy_a(stage, m, k, z);
@@ -200,7 +230,7 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
           const int row = i % 2 * 8 + lane / 4, last = problem.m - 1 - first_m;
           r = row < last ? row : last;
           at = MATMUL.first_column(piece) + i / 2 * 32 + lane % 4 * 8;
-          return last >= 0 && n + at < problem.n;
+          return last >= 0 && n + at < problem.n && at < N;
         }
         const int q = i * 32 + lane, rows = MATMUL.rows(piece), vectors = MATMUL.columns(piece) / LANES;
         r = MATMUL.first_row(piece) + (MATMUL.down ? q % rows : q / vectors);
@@ -280,7 +310,8 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
         unrolled<0, MATMUL.pieces()>([&](int piece) {
           if constexpr (MATMUL.boxed != 0) {
             store_piece<MATMUL>(piece, own_piece + piece % MATMUL.boxes() * MATMUL.box_bytes(), acc,
-                                words[piece], columns, first_m, n, problem, batch, out, runs, epilogue);
+                                words[piece], columns, first_m, n, problem, batch, out, half_out, runs,
+                                epilogue);
             fetch_pieces(MATMUL.fetched(piece), MATMUL.fetched(piece + 1));
             return;
           }

@@ -42,14 +42,16 @@ DEV void stmatrix(u32 address, u32 a, u32 b, u32 c, u32 d) {
 template <TmaMatmul MATMUL, typename Epilogue>
 DEV void store_piece(int piece, u32 box, const float* acc, const u32 (*words)[MATMUL.fetched_words()],
                      const u32 (*columns)[MATMUL.column_words()], int m, int n, const TmaExtents& problem,
-                     u32 batch, const TensorMap* out, TmaRuns runs, const Epilogue& epilogue) {
+                     u32 batch, const TensorMap* out, const TensorMap* half_out, TmaRuns runs,
+                     const Epilogue& epilogue) {
   constexpr int COLUMNS = MATMUL.narrow(), SETS = MATMUL.words / 4, B_COUNT = MATMUL.b_count;
+  const int columns_here = MATMUL.columns(piece);
   const int lane = threadIdx.x & 31, c = piece * COLUMNS;
   if (m >= problem.m) return;
   u32 results[COLUMNS / 8][2];
 #pragma unroll
   for (int call = 0; call < COLUMNS / 16; ++call) {
-    const bool whole = problem.n % 32 == 0;  // all of the 32 columns are there, or none
+    const bool whole = problem.n % 32 == 0 && MATMUL.n % 32 == 0;  // all of the 32 columns are there, or none
     if (whole && n + c + call / 2 * 32 >= problem.n) continue;
     const int h = call % 2, row = m + h * 8 + lane / 4, r = row < problem.m ? row : problem.m - 1;
     u32 own[4][SETS > 0 ? SETS : 1];
@@ -63,7 +65,7 @@ DEV void store_piece(int piece, u32 box, const float* acc, const u32 (*words)[MA
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int eight = call / 2 * 4 + j;
-      if (!whole && n + c + eight * 8 >= problem.n) continue;
+      if (eight * 8 >= columns_here || (!whole && n + c + eight * 8 >= problem.n)) continue;
       float sums[B_COUNT * 2];
 #pragma unroll
       for (int b = 0; b < B_COUNT; ++b)
@@ -79,12 +81,16 @@ DEV void store_piece(int piece, u32 box, const float* acc, const u32 (*words)[MA
   __syncwarp();
 #pragma unroll
   for (int e = 0; e < COLUMNS / 8; e += 2)
-    stmatrix(box + swizzled<COLUMNS * 2>(lane & 15, e + (lane >> 4)), results[e][0], results[e][1],
-             results[e + 1][0], results[e + 1][1]);
+    if (e * 8 < columns_here) {
+      const u32 at = columns_here < COLUMNS ? swizzled<32>(lane & 15, e + (lane >> 4))
+                                            : swizzled<COLUMNS * 2>(lane & 15, e + (lane >> 4));
+      stmatrix(box + at, results[e][0], results[e][1], results[e + 1][0], results[e + 1][1]);
+    }
   fence_proxy_async();
   __syncwarp();
   if (lane == 0 && n + c < problem.n)
-    tma_store(box, out, (n + c) % runs.n, m % runs.m, (n + c) / runs.n, m / runs.m, (int)batch);
+    tma_store(box, columns_here < COLUMNS ? half_out : out, (n + c) % runs.n, m % runs.m, (n + c) / runs.n,
+              m / runs.m, (int)batch);
   if (lane == 0) commit_stores();
 }
 

@@ -55,17 +55,25 @@ struct TmaMatmul {
     return boxed ? (n % 64 == 0 ? 64 : 32) : b_count == 1 && n % 32 == 0 ? 32 : 16;
   }
   HOST_DEVICE int wide_pieces() const {
-    return !boxed && lanes == 8 && narrow() == 32 && !down ? n / 64 * 2 : 0;
+    return !boxed && lanes == 8 && b_count == 1 && !down ? n / 64 * 2 : 0;
   }
-  HOST_DEVICE int pieces() const { return wide_pieces() + (n - wide_pieces() * 32) / narrow(); }
-  HOST_DEVICE int columns(int piece) const { return piece < wide_pieces() ? 64 : narrow(); }
+  HOST_DEVICE int pieces() const {
+    return wide_pieces() + (n - wide_pieces() * 32 + narrow() - 1) / narrow();
+  }
+  HOST_DEVICE int columns(int piece) const {
+    const int left = n - first_column(piece);
+    return piece < wide_pieces() ? 64 : left < narrow() ? left : narrow();
+  }
   HOST_DEVICE int rows(int piece) const { return piece < wide_pieces() ? 8 : 16; }
   HOST_DEVICE int first_column(int piece) const {
     return piece < wide_pieces() ? piece / 2 * 64 : wide_pieces() * 32 + (piece - wide_pieces()) * narrow();
   }
   HOST_DEVICE int first_row(int piece) const { return piece < wide_pieces() ? piece % 2 * 8 : 0; }
   HOST_DEVICE int points(int piece) const { return rows(piece) * columns(piece); }
-  HOST_DEVICE int calls(int piece) const { return (points(piece) / lanes + 31) / 32; }  // of the epilogue
+  // Calls of the epilogue, or if boxed of `fetch`: two for each 32 columns.
+  HOST_DEVICE int calls(int piece) const {
+    return boxed ? (columns(piece) + 31) / 32 * 2 : (points(piece) / lanes + 31) / 32;
+  }
   HOST_DEVICE int most_calls() const { return calls(0); }
   // Words of a call, and of a pair of columns; arrays have one at least.
   HOST_DEVICE int fetched_words() const { return words > 0 ? words : 1; }
@@ -81,8 +89,12 @@ struct TmaMatmul {
   }
   HOST_DEVICE int pitch(int piece) const { return columns(piece) + 8; }  // floats
   HOST_DEVICE int box_bytes() const { return 16 * narrow() * 2; }
+  HOST_DEVICE bool half_box() const { return boxed && n % narrow() != 0; }  // the last one has 16 columns
   HOST_DEVICE int boxes() const { return 4096 / box_bytes(); }  // of a warp: one is filled, others are stored
-  HOST_DEVICE int own_bytes() const { return boxed ? 4096 : b_count * 16 * (narrow() + 8) * 4; }  // of a warp
+  HOST_DEVICE int own_bytes() const {                           // of a warp
+    const int narrow_bytes = b_count * 16 * (narrow() + 8) * 4, wide_bytes = 8 * (64 + 8) * 4;
+    return boxed ? 4096 : wide_pieces() > 0 && narrow_bytes < wide_bytes ? wide_bytes : narrow_bytes;
+  }
   HOST_DEVICE int piece_bytes() const { return split_k > 1 ? 0 : groups() * 4 * own_bytes(); }
   // Where K is split, the accumulators lie where the stages were.
   HOST_DEVICE int accumulators() const { return split_k > 1 ? AccumulatorsBytes(m, n, b_count) : 0; }

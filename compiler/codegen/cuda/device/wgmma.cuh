@@ -31,17 +31,15 @@ DEV void wgmma_wait() {
 #define WGMMA_NAMES_48 WGMMA_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define WGMMA_NAMES_56 WGMMA_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
 #define WGMMA_NAMES_64 WGMMA_NAMES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
-#define WGMMA_NAMES_80 \
-  WGMMA_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-#define WGMMA_NAMES_96 \
-  WGMMA_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define WGMMA_NAMES_72 WGMMA_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define WGMMA_NAMES_80 WGMMA_NAMES_72 ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define WGMMA_NAMES_88 WGMMA_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define WGMMA_NAMES_96 WGMMA_NAMES_88 ", %88, %89, %90, %91, %92, %93, %94, %95"
 #define WGMMA_NAMES_104 WGMMA_NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103"
 #define WGMMA_NAMES_112 WGMMA_NAMES_104 ", %104, %105, %106, %107, %108, %109, %110, %111"
-#define WGMMA_NAMES_128 \
-  WGMMA_NAMES_112       \
-  ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define WGMMA_NAMES_120 WGMMA_NAMES_112 ", %112, %113, %114, %115, %116, %117, %118, %119"
+#define WGMMA_NAMES_128 WGMMA_NAMES_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define WGMMA_FLOATS(x) "+f"(d[x]), "+f"(d[x + 1]), "+f"(d[x + 2]), "+f"(d[x + 3])
-#define WGMMA_SIXTEEN(four, x) four(x), four(x + 4), four(x + 8), four(x + 12)
 #define WGMMA_SUMS_4(four) four(0)
 #define WGMMA_SUMS_8(four) WGMMA_SUMS_4(four), four(4)
 #define WGMMA_SUMS_12(four) WGMMA_SUMS_8(four), four(8)
@@ -52,11 +50,14 @@ DEV void wgmma_wait() {
 #define WGMMA_SUMS_48(four) WGMMA_SUMS_40(four), four(40), four(44)
 #define WGMMA_SUMS_56(four) WGMMA_SUMS_48(four), four(48), four(52)
 #define WGMMA_SUMS_64(four) WGMMA_SUMS_56(four), four(56), four(60)
-#define WGMMA_SUMS_80(four) WGMMA_SUMS_64(four), WGMMA_SIXTEEN(four, 64)
-#define WGMMA_SUMS_96(four) WGMMA_SUMS_80(four), WGMMA_SIXTEEN(four, 80)
+#define WGMMA_SUMS_72(four) WGMMA_SUMS_64(four), four(64), four(68)
+#define WGMMA_SUMS_80(four) WGMMA_SUMS_72(four), four(72), four(76)
+#define WGMMA_SUMS_88(four) WGMMA_SUMS_80(four), four(80), four(84)
+#define WGMMA_SUMS_96(four) WGMMA_SUMS_88(four), four(88), four(92)
 #define WGMMA_SUMS_104(four) WGMMA_SUMS_96(four), four(96), four(100)
 #define WGMMA_SUMS_112(four) WGMMA_SUMS_104(four), four(104), four(108)
-#define WGMMA_SUMS_128(four) WGMMA_SUMS_112(four), WGMMA_SIXTEEN(four, 112)
+#define WGMMA_SUMS_120(four) WGMMA_SUMS_112(four), four(112), four(116)
+#define WGMMA_SUMS_128(four) WGMMA_SUMS_120(four), four(120), four(124)
 // The frame of all of them. `instruction`: its name behind m64; `a_names`, `b_name`: the names of A and B,
 // which come after the accumulators; `more`: what comes behind those; then the operands themselves.
 #define WGMMA_BEGIN(instruction, count, four, a_names, b_name, more, ...)              \
@@ -87,15 +88,19 @@ DEV void wgmma_wait() {
 // not K.
 template <int N, bool BF16, bool TRANSPOSED, bool ADDS = true>
 DEV void wgmma(float* d, u64 a, u64 b) {
-  static_assert(N == 64 || N == 96 || N == 128 || N == 160 || N == 192 || N == 208 || N == 224 || N == 256,
-                "a width of wgmma that has its line here");
+  static_assert(N >= 64 && N <= 256 && N % 16 == 0, "a width of wgmma that has its line here");
   WGMMA(64, 32, "%32", "%33", "%34")
+  WGMMA(80, 40, "%40", "%41", "%42")
   WGMMA(96, 48, "%48", "%49", "%50")
+  WGMMA(112, 56, "%56", "%57", "%58")
   WGMMA(128, 64, "%64", "%65", "%66")
+  WGMMA(144, 72, "%72", "%73", "%74")
   WGMMA(160, 80, "%80", "%81", "%82")
+  WGMMA(176, 88, "%88", "%89", "%90")
   WGMMA(192, 96, "%96", "%97", "%98")
   WGMMA(208, 104, "%104", "%105", "%106")
   WGMMA(224, 112, "%112", "%113", "%114")
+  WGMMA(240, 120, "%120", "%121", "%122")
   WGMMA(256, 128, "%128", "%129", "%130")
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "compiler/codegen/cuda/kernel_configuration.h"
 
@@ -26,6 +27,16 @@ double AmongOthers(const GpuTable& gpu, double cycles) {
   return cycles * among / gpu.cycles_a_microsecond;
 }
 
+double TmaAmongOthers(const GpuTable& gpu, double cycles) {
+  return std::max(gpu.short_among_others * cycles, gpu.long_among_others * cycles - gpu.tma_overlap) /
+         gpu.cycles_a_microsecond;
+}
+
+double TmaCyclesAlone(const GpuTable& gpu, double microseconds) {
+  const double cycles = microseconds * gpu.cycles_a_microsecond;
+  return std::min(cycles / gpu.short_among_others, (cycles + gpu.tma_overlap) / gpu.long_among_others);
+}
+
 namespace {
 
 // Whether rows of 16-bit elements begin at odd elements, and so at no address that a vector may have.
@@ -36,7 +47,8 @@ bool HasOddRows(const MatmulMatrix& matrix) {
 }  // namespace
 
 double LibraryMicroseconds(const LibraryMatmul& matmul, const CudaTarget& target) {
-  constexpr double kDeep = 64;  // extent of K that the block cycles refer to
+  constexpr double kDeep = 64;                        // extent of K that a block's cycles refer to
+  constexpr int kLeast = 64, kMost = 256, kStep = 8;  // points of a block
   const GpuTable& gpu = GpuTableOf(target);
   const double m = static_cast<double>(matmul.m), n = static_cast<double>(matmul.n);
   if (m <= gpu.library_few_rows || target.architecture < 90) return kNotEstimated;
@@ -45,13 +57,21 @@ double LibraryMicroseconds(const LibraryMatmul& matmul, const CudaTarget& target
   const double odd = odd_rows ? gpu.library_odd_rows : 1;
   const double steps = std::ceil(static_cast<double>(matmul.k) / kDeep) * type * odd;
   double best = 0;
-  for (const LibraryBlock& block : gpu.library_blocks) {
+  const auto consider = [&](double block_m, double block_n, double step_cycles) {
     const double blocks =
-        static_cast<double>(matmul.batches) * std::ceil(m / block.m) * std::ceil(n / block.n);
+        static_cast<double>(matmul.batches) * std::ceil(m / block_m) * std::ceil(n / block_n);
     const double rounds = std::ceil(blocks / static_cast<double>(target.processors));
     const double cycles =
-        gpu.library_start + rounds * (steps * block.cycles + block.m * block.n / gpu.library_stored);
+        gpu.library_start + rounds * (steps * step_cycles + block_m * block_n / gpu.library_stored);
     if (best == 0 || cycles < best) best = cycles;
+  };
+  for (int points = kLeast; points <= kMost; points += kStep) {
+    const double wide = gpu.library_step + gpu.library_step_point * points;
+    const double narrow = gpu.library_narrow_step + gpu.library_narrow_step_point * points;
+    for (const auto& [fixed, cycles] : {std::pair(128, wide), std::pair(64, narrow)}) {
+      consider(fixed, points, cycles);
+      consider(points, fixed, cycles);
+    }
   }
   return best / gpu.cycles_a_microsecond;
 }

@@ -31,6 +31,9 @@ double TileCycles(const GpuTable& gpu, const TileBlock& block);
 // Microseconds of a generated matmul of `cycles` among the kernels of a model. Long ones take more time than
 // alone; short ones overlap with the kernels around them.
 double AmongOthers(const GpuTable& gpu, double cycles);
+// The same of tiles by TMA; CyclesAlone is its inverse.
+double TmaAmongOthers(const GpuTable& gpu, double cycles);
+double TmaCyclesAlone(const GpuTable& gpu, double microseconds);
 
 // Microseconds of a cuBLASLt matmul on the target's multiprocessors. kNotEstimated outside the range of the
 // fit: few rows, or GPU generations that were not measured.

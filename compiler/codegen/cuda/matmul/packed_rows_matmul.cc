@@ -117,7 +117,7 @@ double StepCycles(const GpuTable& gpu, const PackedTiles& matmul, double used) {
   const double tiles = matmul.tiles() * matmul.stage_k / 32.0;  // of 16 columns and 32 of K
   const double bytes = matmul.a_bytes() + matmul.b_bytes();
   const double memory = matmul.b_bytes() / (gpu.memory_bytes / std::max(used, gpu.memory_processors));
-  const double l2 = bytes / std::min(gpu.l2_tma_bytes, gpu.l2_all_bytes / used);
+  const double l2 = bytes / std::min(gpu.l2_tma_bytes, gpu.packed_l2_bytes / used);
   const double few_groups = matmul.multipliers() < 4 * 128 ? gpu.packed_rows_few_groups : 1;
   const double work = tiles / 4 * UnitCycles(gpu, matmul) * few_groups;
   // Making digits alternates with multiplying.
@@ -136,7 +136,7 @@ double Cycles(const PartContext& context, const MatmulProblem& problem, const Pa
   const double points = static_cast<double>(matmul.turns) * matmul.m * matmul.n * matmul.b_count;
   const double join = split > 1 ? gpu.packed_rows_split + gpu.packed_rows_split_block * split : 0;
   const double end = gpu.packed_rows_end + gpu.packed_rows_point * points + join;
-  const double start = gpu.tma_start + (matmul.digits ? gpu.packed_digits_start : 0);
+  const double start = gpu.packed_start + (matmul.digits ? gpu.packed_digits_start : 0);
   return start + rounds * (steps * StepCycles(gpu, matmul, used) + end);
 }
 

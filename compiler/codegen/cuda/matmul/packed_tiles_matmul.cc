@@ -167,8 +167,8 @@ double Cycles(const PartContext& context, const MatmulProblem& problem, const Pa
   // All of B is read once from memory, as fast as the active blocks request it.
   const double bytes = static_cast<double>(problem.n * problem.k * problem.b_count * matmul.format.bits) / 8;
   const double memory = bytes / (gpu.memory_bytes * std::min(1.0, blocks / gpu.memory_processors));
-  return gpu.tma_start + std::max(memory, rounds * (steps * StepCycles(gpu, matmul, resident) +
-                                                    resident * EndCycles(gpu, context.part, matmul)));
+  return gpu.packed_start + std::max(memory, rounds * (steps * StepCycles(gpu, matmul, resident) +
+                                                       resident * EndCycles(gpu, context.part, matmul)));
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {

@@ -33,12 +33,14 @@ struct Shapes {
   Span<const Tile> tiles;
   Span<const Cluster> clusters;
 };
-constexpr Tile kTiles[] = {{128, 256}, {128, 224}, {128, 192}, {128, 160}, {128, 128}, {128, 96},
-                           {128, 64},  {64, 256},  {64, 192},  {64, 128},  {64, 96},   {64, 64}};
+constexpr Tile kTiles[] = {{128, 256}, {128, 240}, {128, 224}, {128, 208}, {128, 192}, {128, 176},
+                           {128, 160}, {128, 144}, {128, 128}, {128, 112}, {128, 96},  {128, 80},
+                           {128, 64},  {64, 256},  {64, 224},  {64, 208},  {64, 192},  {64, 176},
+                           {64, 160},  {64, 128},  {64, 112},  {64, 96},   {64, 80},   {64, 64}};
 constexpr Cluster kClusters[] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 1, 4}, {1, 1, 8}};
 constexpr Shapes kTogether = {VariantId::kTma, 1, kTiles, kClusters};
 // With 128 rows there are twice as many warpgroups.
-constexpr Tile kTurnTiles[] = {{128, 128}, {64, 256}, {64, 192}};
+constexpr Tile kTurnTiles[] = {{128, 128}, {128, 112}, {64, 256}, {64, 224}, {64, 208}, {64, 192}, {64, 160}};
 constexpr Cluster kTurnClusters[] = {{1, 1, 1}, {1, 2, 1}, {2, 1, 1}};
 constexpr Shapes kInTurn = {VariantId::kPingPong, 2, kTurnTiles, kTurnClusters};
 
@@ -71,6 +73,12 @@ MatmulProblem Counted(const PartContext& context) {
   return problem;
 }
 
+// Whether TMA can store the results of tiles with so many columns.
+bool HasBoxes(const Part& part, const MatmulProblem& problem, int columns) {
+  const std::optional<TmaResults> results = TmaResultsOf(part, problem);
+  return results && (columns % 32 == 0 || results->runs.n == problem.n);
+}
+
 // Everything except stages and what is read ahead.
 TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, const KernelConfiguration& c) {
   const Part& part = context.part;
@@ -87,7 +95,7 @@ TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, con
   matmul.down = LiesDown(part, problem);
   matmul.turns = ShapesOf(c).turns;
   matmul.boxed = matmul.turns == 1 && matmul.split_k == 1 && matmul.lanes == 8 && !matmul.down &&
-                 matmul.n % 32 == 0 && TmaResultsOf(part, problem).has_value();
+                 HasBoxes(part, problem, matmul.n);
   return matmul;
 }
 
@@ -103,7 +111,9 @@ BlockNeeds NeedsOf(const TmaMatmul& matmul) {
 bool Suits(const MatmulProblem& problem, const TmaMatmul& matmul) {
   // For FP8, a stage's sums have registers of their own.
   const int columns = matmul.b_count * matmul.n, most = matmul.fp8() ? 160 : matmul.groups() > 2 ? 128 : 256;
-  const bool together = matmul.at_once() == matmul.b_count && matmul.n % 16 == 0 && columns % 64 == 0;
+  const bool together = matmul.at_once() == matmul.b_count;
+  // Lines along N come in panels of 64 columns, of which a tile may use half.
+  if (!matmul.b_k_major && matmul.n % 32 != 0) return false;
   return columns <= most && (!matmul.fp8() || columns % 32 == 0) && (matmul.b_count == 1 || together) &&
          matmul.split_k <= problem.Steps(kTmaTileK);
 }
@@ -140,41 +150,35 @@ int EarlyStages(const PartContext& context, const MatmulProblem& problem, const 
   return problem.m <= kFewRows ? matmul.stages : 2;
 }
 
-// Cycles of a tile's step, which are bound by one multiprocessor's copies, by all copies, or by multiplying.
-// `blocks` run at once, on the share `device` of the GPU; each has `steps` in all.
-double StepCyclesOf(const GpuTable& gpu, const TmaMatmul& matmul, double blocks, double device,
-                    double steps) {
+// Cycles of a tile's step, which are bound by one multiprocessor's copies, by all copies, or by multiplying;
+// the one delays the other where they are nearly equal. `blocks` run at once, on the share `device` of the
+// GPU.
+double StepCyclesOf(const GpuTable& gpu, const TmaMatmul& matmul, double blocks, double device) {
   const double a = matmul.a_bytes(), b = matmul.b_count * matmul.b_bytes();
   const double read = a / matmul.cluster_n + b / matmul.cluster_m;
   const double copy = std::max((a + b) / gpu.l2_tma_bytes, read * blocks * device / gpu.l2_all_bytes);
-  const bool shared = matmul.cluster_m * matmul.cluster_n > 1;
-  const double area = matmul.m * matmul.n * matmul.b_count;
-  const double alone = matmul.turns > 1 && matmul.tile_groups() == 1 ? gpu.ping_pong_one_group : 1;
-  const double brief = steps <= gpu.tma_brief_steps ? gpu.tma_brief : 1;
-  const double rate = shared ? gpu.wgmma_tma_shared : gpu.wgmma_tma * brief;
-  const double multiply = area * int{kTmaTileK} / rate * alone;
-  return std::max(copy, multiply);
+  const double multiply = double{kTmaTileK} * matmul.m * matmul.n * matmul.b_count / gpu.wgmma_tma;
+  constexpr double kSharpness = 12;  // of the maximum [fit]
+  return std::pow(std::pow(copy, kSharpness) + std::pow(multiply, kSharpness), 1 / kSharpness);
 }
 
-// Cycles of a tile's epilogue: its instructions, what it reads and writes (of all rows: the rest stays in
-// caches), and joining the blocks that split K.
+// Cycles of a tile's epilogue: its instructions, what it reads (of all rows: the rest stays in caches), and
+// joining the blocks that split K.
 double EndCycles(const GpuTable& gpu, const Part& part, const MatmulProblem& problem,
                  const TmaMatmul& matmul) {
   const double split = matmul.split_k, tile = matmul.m * matmul.n;
   double bytes = 0;  // of a point
   for (const TapeInst& inst : part.epilogue) {
-    const bool accesses = inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore;
-    if (accesses && MovesAlong(part, part.operands[inst.arg], problem.m_loops.back()))
+    if (inst.op == TapeOp::kLoad && MovesAlong(part, part.operands[inst.arg], problem.m_loops.back()))
       bytes += static_cast<double>(ByteSize(part.operands[inst.arg].dtype));
   }
   const double instructions = EpilogueInstructions(gpu, part) / gpu.tma_stored_lanes *
-                              (matmul.tile_groups() == 1 ? gpu.tma_one_group : 1);
-  double end = tile / split * (instructions + bytes / gpu.tma_stored_bytes);
-  if (matmul.split_k > 1) {
-    end += gpu.tma_split_start + gpu.tma_split_block * split +
-           gpu.tma_split_point * tile * matmul.b_count * (split - 1);
-  }
-  return end;
+                              (matmul.tile_groups() == 1 ? gpu.tma_one_group : 1) *
+                              (matmul.boxed ? 1 : gpu.tma_not_boxed);
+  const double end = tile / split * (instructions + bytes / gpu.tma_read_bytes) *
+                     (matmul.half_box() ? 1 + gpu.tma_half_box : 1);
+  if (matmul.split_k == 1) return end;
+  return end + gpu.tma_split_start + gpu.tma_split_point * tile * matmul.b_count * (split - 1);
 }
 
 // Cycles of the busiest multiprocessor.
@@ -188,7 +192,7 @@ double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProbl
   const double steps = std::ceil(static_cast<double>(problem.Steps(kTmaTileK)) / matmul.split_k);
   // Blocks that run at once; this part has its share of the device.
   const double blocks = std::min(tiles, at_once) * cluster, device = gpu.processors / processors;
-  const double step = StepCyclesOf(gpu, matmul, blocks, device, busiest * steps);
+  const double step = StepCyclesOf(gpu, matmul, blocks, device);
   const double end = EndCycles(gpu, context.part, problem, matmul);
   // All of B is read once from memory.
   const double memory = static_cast<double>(problem.batches * problem.n * problem.k * problem.b_count * 2) /
@@ -196,8 +200,9 @@ double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProbl
   const bool shared = matmul.cluster_m * matmul.cluster_n > 1;
   // With turns, one set of warpgroups multiplies at a time, and each set needs time for its tiles and their
   // epilogues.
-  const double turns = matmul.turns, each = std::max(steps * step, (steps * step + end) / turns);
-  const double work = (busiest - 1) * each + steps * step + end;
+  const double turns = matmul.turns, main = steps * step + (turns > 1 ? gpu.tma_turn : 0);
+  const double each = std::max(main, (main + end) / turns);
+  const double work = (busiest - 1) * each + main + end;
   // The longer decides, and the other delays it the more, the nearer it comes (33 rows by 4,096 x 11,008, all
   // bound by memory: tiles of 128 x 224 in two parts 37 us, of 64 x 192 25).
   const double both = std::sqrt(std::hypot(memory * memory, work * work));
@@ -233,10 +238,22 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
       const TmaMatmul matmul = MatmulOf(context, problem, configuration);
       if (!Suits(problem, matmul) || Stages(problem, matmul, context.target) == 0) continue;
       candidates.push_back(
-          {configuration, AmongOthers(gpu, Cycles(gpu, context, problem, matmul)), NeedsOf(matmul)});
+          {configuration, TmaAmongOthers(gpu, Cycles(gpu, context, problem, matmul)), NeedsOf(matmul)});
     }
   }
   return candidates;
+}
+
+// A map of narrower boxes, as shared memory has them.
+TensorMap WithColumns(TensorMap map, int columns) {
+  map.box[0] = static_cast<uint32_t>(columns);
+  map.swizzle = static_cast<uint32_t>(columns) * 2;
+  return map;
+}
+
+TensorMap WithLines(TensorMap map, int64_t lines) {
+  map.box[1] = static_cast<uint32_t>(lines);
+  return map;
 }
 
 // The maps of A and B, with the boxes that one block requests.
@@ -287,20 +304,31 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
     WriteEpilogue(context, problem, matmul.lanes, ", const u32* words", writer);
   }
   writer->scope = outer;
-  writer->Line(std::string("const TensorMap* const b[] = {&m1") + (problem.b_count == 2 ? ", &m2" : "") +
-               "};");
-  writer->Line("matmul_tma<" + Aggregate("TmaMatmul", matmul) + ">(block, " + Text(blocks) + "u, " +
-               Aggregate("TmaExtents", TmaExtentsOf(problem, operands)) + ", &m0, b, " +
-               (matmul.boxed ? "&m" + Text(problem.b_count + 1) : "nullptr") + ", " +
-               Aggregate("TmaRuns", runs) + ", batch, fetch, " +
-               (matmul.boxed ? "fetch_columns" : "nullptr") + ", epilogue);");
   PartLaunch launch;
   launch.tensor_maps = MapsOf(operands, matmul);
-  if (matmul.boxed) {
-    launch.tensor_maps.push_back(results->map);
-    launch.tensor_maps.back().box[0] = static_cast<uint32_t>(matmul.narrow());
-    launch.tensor_maps.back().swizzle = static_cast<uint32_t>(matmul.narrow()) * 2;
+  const auto add = [&](const TensorMap& map) {
+    launch.tensor_maps.push_back(map);
+    return "&m" + Text(launch.tensor_maps.size() - 1);
+  };
+  // Another map for the last share of lines, if they are fewer.
+  const auto rest = [&](size_t map, int64_t lines, int share) -> std::string {
+    return lines % share == 0 ? "nullptr" : add(WithLines(launch.tensor_maps[map], lines % share));
+  };
+  std::string b = "&m1", out = "nullptr", half_out = "nullptr";
+  const int64_t b_lines = matmul.b_k_major ? problem.n : 0;
+  const std::string a_rest = rest(0, problem.m, matmul.a_share());
+  std::string b_rest = rest(1, b_lines, matmul.b_share());
+  if (problem.b_count == 2) {
+    b += ", &m2";
+    b_rest += ", " + rest(2, b_lines, matmul.b_share());
   }
+  writer->Line("const TensorMap* const b[] = {" + b + "}, * const b_rest[] = {" + b_rest + "};");
+  if (matmul.boxed) out = add(WithColumns(results->map, matmul.narrow()));
+  if (matmul.half_box()) half_out = add(WithColumns(results->map, 16));
+  writer->Line("matmul_tma<" + Aggregate("TmaMatmul", matmul) + ">(block, " + Text(blocks) + "u, " +
+               Aggregate("TmaExtents", TmaExtentsOf(problem, operands)) + ", &m0, b, " + a_rest +
+               ", b_rest, " + out + ", " + half_out + ", " + Aggregate("TmaRuns", runs) + ", batch, fetch, " +
+               (matmul.boxed ? "fetch_columns" : "nullptr") + ", epilogue);");
   launch.block = static_cast<uint32_t>(matmul.threads());
   launch.shared = static_cast<uint32_t>(matmul.shared());
   launch.cluster = static_cast<uint32_t>(matmul.cluster());
