@@ -132,7 +132,11 @@ TEST(CudaMatmuls, AllConstantsAreThoseOfTheLargestProgramThatBindsTheParameter) 
     step.bindings = bindings;
     return step;
   };
-  const Step small_steps[] = {launch(0, first), launch(0, first)},
+  Step call;  // leaves out an input
+  call.kind = StepKind::kCustom;
+  const Binding left_out;
+  call.bindings = Span<const Binding>(&left_out, 1);
+  const Step small_steps[] = {launch(0, first), call, launch(0, first)},
              large_steps[] = {launch(0, first), launch(1, second), launch(1, elsewhere)};
   std::vector<Program> programs(2);
   programs[0].steps = small_steps;
