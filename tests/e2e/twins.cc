@@ -10,6 +10,7 @@
 #include "tools/rondo/dealt_states.h"
 #include "tools/rondo/kernel_folder.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/run_tensors.h"
 
 namespace rondo {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "tests/plan/matmul_plan.h"
 #include "tools/rondo/plan_report.h"
+#include "tools/rondo/plan_texts.h"
 
 namespace rondo::tools {
 namespace {

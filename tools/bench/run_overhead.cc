@@ -26,6 +26,8 @@
 #include "tools/bench/allocation_sources.h"
 #include "tools/rondo/device_tensors.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/made_inputs.h"
+#include "tools/rondo/run_tensors.h"
 
 namespace rondo::tools {
 namespace {

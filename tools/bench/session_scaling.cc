@@ -27,6 +27,8 @@
 #include "formats/plan/device_memory.h"
 #include "runtime/run_timer.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/made_inputs.h"
+#include "tools/rondo/run_tensors.h"
 
 namespace rondo::tools {
 namespace {

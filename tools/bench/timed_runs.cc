@@ -15,6 +15,7 @@
 
 #include "formats/tensor/tensor.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/run_tensors.h"
 
 namespace rondo::tools {
 namespace {

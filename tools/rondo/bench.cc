@@ -15,8 +15,10 @@
 #include "tools/rondo/launch.h"
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
-#include "tools/rondo/plan_report.h"
+#include "tools/rondo/made_inputs.h"
+#include "tools/rondo/plan_texts.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/run_tensors.h"
 #include "tools/rondo/timings.h"
 
 namespace rondo::tools {

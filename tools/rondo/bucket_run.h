@@ -8,7 +8,7 @@
 #include "core/status.h"
 #include "formats/tensor/tensor.h"
 #include "runtime/buckets/bucket_session.h"
-#include "tools/rondo/loaded.h"
+#include "tools/rondo/run_tensors.h"
 
 namespace rondo::tools {
 

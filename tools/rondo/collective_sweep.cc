@@ -10,6 +10,8 @@
 #include "compiler/ir/throwing_arena.h"
 #include "core/collective.h"
 #include "formats/machine_code/architecture.h"
+#include "tools/rondo/made_inputs.h"
+#include "tools/rondo/run_tensors.h"
 #include "tools/rondo/timings.h"
 
 namespace rondo::tools {

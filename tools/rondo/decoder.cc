@@ -7,6 +7,7 @@
 
 #include "core/scalar.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/run_tensors.h"
 #include "tools/rondo/sampler.h"
 
 namespace rondo::tools {

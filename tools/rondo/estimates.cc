@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "formats/plan/plan_timeline.h"
-#include "tools/rondo/plan_report.h"
+#include "tools/rondo/plan_texts.h"
 
 namespace rondo::tools {
 namespace {

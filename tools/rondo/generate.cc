@@ -14,6 +14,7 @@
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/run_tensors.h"
 #include "tools/rondo/text_group.h"
 
 namespace rondo::tools {

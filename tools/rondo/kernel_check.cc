@@ -8,7 +8,7 @@
 #include "core/element.h"
 #include "core/scalar.h"
 #include "tools/rondo/kernel_memory.h"
-#include "tools/rondo/plan_report.h"
+#include "tools/rondo/plan_texts.h"
 #include "tools/rondo/report.h"
 
 namespace rondo::tools {

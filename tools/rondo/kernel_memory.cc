@@ -7,7 +7,7 @@
 #include "core/synthetic.h"
 #include "formats/plan/access.h"
 #include "formats/plan/elements.h"
-#include "tools/rondo/plan_report.h"
+#include "tools/rondo/plan_texts.h"
 
 namespace rondo::tools {
 namespace {

@@ -5,21 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
-#include <map>
 #include <numeric>
-#include <set>
 #include <thread>
 
-#include "core/synthetic.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/flight/flight_driver.h"
 #include "drivers/host/host_driver.h"
 #include "drivers/nccl/nccl_api.h"
 #include "formats/machine_code/architecture.h"
 #include "formats/plan/measured_times.h"
-#include "formats/plan/true_size.h"
-#include "runtime/buckets/bucket_family.h"
 #include "tools/rondo/gpu_environment.h"
 #include "tools/rondo/report.h"
 #include "tools/rondo/timed_driver.h"
@@ -357,146 +351,6 @@ std::string LoadedSession::Variants() const {
     if (chosen != p) text += (text.empty() ? "" : ", ") + std::string(data().programs[chosen].name);
   }
   return text.empty() ? text : text + " (" + session.why_smaller().message() + ")";
-}
-
-std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, Span<const Tensor> tensors) {
-  std::vector<Input> inputs;
-  for (const Tensor& tensor : tensors) {
-    Input input;
-    input.name = tensor.name;
-    input.dtype = tensor.dtype;
-    input.shape = tensor.shape;
-    input.data = tensor.bytes.data();
-    input.bytes = tensor.bytes.size();
-    for (const Port& port : plan.programs[program].inputs) {
-      const bool bits = tensor.dtype == DType::kU16 && plan.buffers[port.buffer].dtype == DType::kBF16;
-      if (port.name == tensor.name && bits) input.dtype = DType::kBF16;
-    }
-    inputs.push_back(input);
-  }
-  return inputs;
-}
-
-// The first `length` elements along a dim.
-static Tensor Shortened(const Tensor& from, uint32_t dim, int64_t length) {
-  Tensor to{from.name, from.dtype, from.shape, {}};
-  length = std::clamp<int64_t>(length, 0, from.shape[static_cast<int>(dim)]);
-  to.shape[static_cast<int>(dim)] = length;
-  size_t inner = static_cast<size_t>(ByteSize(from.dtype)), outer = 1;
-  for (int d = 0; d < from.shape.rank; ++d)
-    (d < static_cast<int>(dim) ? outer : inner) *=
-        d == static_cast<int>(dim) ? 1 : static_cast<size_t>(from.shape[d]);
-  const size_t whole = inner * static_cast<size_t>(from.shape[static_cast<int>(dim)]),
-               kept = inner * static_cast<size_t>(length);
-  for (size_t o = 0; o < outer; ++o)
-    to.bytes.insert(to.bytes.end(), from.bytes.begin() + static_cast<std::ptrdiff_t>(o * whole),
-                    from.bytes.begin() + static_cast<std::ptrdiff_t>(o * whole + kept));
-  return to;
-}
-
-// Outputs whose size data decide (formats/plan/true_size.h) get their true size, and the outputs with the
-// sizes are dropped.
-static std::vector<Tensor> OfTrueSizes(const PlanData& plan, const Program& program,
-                                       std::vector<Tensor> tensors) {
-  std::set<std::string> sizes;
-  for (uint32_t output = 0; output < program.outputs.size(); ++output) {
-    const auto find = [&](std::string_view name) {
-      return std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.name == name; });
-    };
-    for (const TrueSize& size : TrueSizesOf(plan, program, output)) {
-      const auto whole = find(program.outputs[output].name), by = find(program.outputs[size.by].name);
-      if (whole == tensors.end() || by == tensors.end()) continue;
-      int64_t length = 0;
-      std::memcpy(&length, by->bytes.data(), sizeof length);
-      *whole = Shortened(*whole, size.dim, length);
-      sizes.insert(by->name);
-    }
-  }
-  std::erase_if(tensors, [&](const Tensor& tensor) { return sizes.count(tensor.name) != 0; });
-  return tensors;
-}
-
-Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
-                                         const std::vector<Tensor>& inputs, const RunOptions& options) {
-  const PlanData& plan = session.plan().data();
-  const auto& ports = plan.programs[program];
-  const std::vector<Input> in = InputsOf(plan, program, inputs);
-  std::vector<Tensor> tensors;
-  std::vector<uint32_t> numbers;  // indices of their ports
-  for (uint32_t i = 0; i < ports.outputs.size(); ++i) {
-    const Buffer& buffer = plan.buffers[ports.outputs[i].buffer];
-    if (session.device(buffer.device) == nullptr) continue;
-    numbers.push_back(i);
-    tensors.push_back(
-        {std::string(ports.outputs[i].name), buffer.dtype, buffer.shape, std::vector<uint8_t>(buffer.bytes)});
-  }
-  std::vector<Output> out;
-  for (uint32_t i = 0; i < tensors.size(); ++i) {
-    Output output;
-    output.index = numbers[i];
-    output.dtype = tensors[i].dtype;
-    output.data = tensors[i].bytes.data();
-    output.bytes = tensors[i].bytes.size();
-    out.push_back(output);
-  }
-  RONDO_RETURN_IF_ERROR(session.Run(program, in, out, options));
-  return OfTrueSizes(plan, ports, std::move(tensors));
-}
-
-void DropStates(const PlanData& plan, uint32_t program, std::vector<Tensor>* tensors) {
-  const auto& ports = plan.programs[program].inputs;
-  std::erase_if(*tensors, [&](const Tensor& tensor) {
-    return std::any_of(ports.begin(), ports.end(),
-                       [&](const Port& port) { return port.is_state && port.name == tensor.name; });
-  });
-}
-
-Status SetStates(Session& session, uint32_t program, std::vector<Tensor>* tensors) {
-  const PlanData& plan = session.plan().data();
-  std::vector<Tensor> others = *tensors;
-  DropStates(plan, program, &others);
-  if (others.size() == tensors->size()) return Status::Ok();
-  RONDO_RETURN_IF_ERROR(session.Run(program, InputsOf(plan, program, *tensors), {}));
-  *tensors = std::move(others);
-  return Status::Ok();
-}
-
-std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vector<Tensor> given) {
-  const std::map<std::string, int64_t> rooms = RoomsOf(plan, program);
-  for (const Port& port : plan.programs[program].inputs) {
-    const bool have = std::any_of(given.begin(), given.end(),
-                                  [&](const Tensor& tensor) { return tensor.name == port.name; });
-    if (have || port.is_state) continue;
-    const Buffer& buffer = plan.buffers[port.buffer];
-    Tensor tensor{std::string(port.name), buffer.dtype, buffer.shape, std::vector<uint8_t>(buffer.bytes)};
-    FillSyntheticRange(buffer.dtype, SyntheticKey(1, port.name), 1.0f, 0,
-                       buffer.bytes / static_cast<uint64_t>(ByteSize(buffer.dtype)), tensor.bytes.data());
-    // By default a bucket is full.
-    if (const auto room = rooms.find(tensor.name); room != rooms.end())
-      std::memcpy(tensor.bytes.data(), &room->second, sizeof room->second);
-    given.push_back(std::move(tensor));
-  }
-  return given;
-}
-
-std::string NotNamedFile(const std::vector<std::string>& arguments) {
-  for (const std::string& argument : arguments) {
-    const size_t equals = argument.find('=');
-    if (equals != 0 && equals != std::string::npos && equals + 1 != argument.size()) continue;
-    return "--input " + argument + " is not of the form NAME=FILE";
-  }
-  return "";
-}
-
-Result<std::vector<Tensor>> ReadNamedTensors(const std::vector<std::string>& arguments) {
-  std::vector<Tensor> tensors;
-  for (const std::string& argument : arguments) {
-    const size_t equals = argument.find('=');
-    RONDO_ASSIGN_OR_RETURN(Tensor tensor, ReadTensor(argument.substr(equals + 1)));
-    tensor.name = argument.substr(0, equals);
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
 }
 
 }  // namespace rondo::tools

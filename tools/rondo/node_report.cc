@@ -7,7 +7,7 @@
 #include "formats/plan/node_fate.h"
 #include "formats/plan/region_note.h"
 #include "runtime/verify/value_names.h"
-#include "tools/rondo/plan_report.h"
+#include "tools/rondo/plan_texts.h"
 
 namespace rondo::tools {
 namespace {

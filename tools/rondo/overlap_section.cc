@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "formats/plan/plan_timeline.h"
-#include "tools/rondo/plan_report.h"
+#include "tools/rondo/plan_texts.h"
 
 namespace rondo::tools {
 

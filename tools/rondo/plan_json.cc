@@ -14,6 +14,7 @@
 #include "tools/rondo/gathered_weights.h"
 #include "tools/rondo/overlap_section.h"
 #include "tools/rondo/plan_report.h"
+#include "tools/rondo/plan_texts.h"
 
 namespace rondo::tools {
 namespace {

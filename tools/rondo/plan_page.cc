@@ -9,6 +9,7 @@
 #include "formats/plan/traffic.h"
 #include "tools/rondo/estimates.h"
 #include "tools/rondo/plan_report.h"
+#include "tools/rondo/plan_texts.h"
 #include "tools/rondo/report.h"
 
 namespace rondo::tools {

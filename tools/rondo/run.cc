@@ -13,6 +13,7 @@
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/run_tensors.h"
 #include "tools/rondo/step_values.h"
 #include "tools/rondo/timings.h"
 #include "tools/rondo/verify_run.h"

@@ -6,6 +6,7 @@
 #include "runtime/verify/accesses.h"
 #include "runtime/verify/value_names.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/run_tensors.h"
 
 namespace rondo::tools {
 namespace {

@@ -19,6 +19,7 @@
 #include "tools/rondo/model_arguments.h"
 #include "tools/rondo/model_options.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/run_tensors.h"
 
 namespace rondo::tools {
 namespace {

@@ -7,7 +7,8 @@
 
 #include "core/files.h"
 #include "formats/plan/traffic.h"
-#include "tools/rondo/plan_report.h"
+#include "tools/rondo/plan_texts.h"
+#include "tools/rondo/report.h"
 
 namespace rondo::tools {
 namespace {

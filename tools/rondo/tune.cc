@@ -15,7 +15,7 @@
 #include "tools/rondo/launch.h"
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
-#include "tools/rondo/plan_report.h"
+#include "tools/rondo/plan_texts.h"
 #include "tools/rondo/profile.h"
 #include "tools/rondo/report.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/rondo/run_tensors.h"
 #include "tools/rondo/trusted_plan.h"
 
 namespace rondo::tools {

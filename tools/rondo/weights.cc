@@ -5,7 +5,8 @@
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/load_options.h"
-#include "tools/rondo/plan_report.h"
+#include "tools/rondo/plan_texts.h"
+#include "tools/rondo/report.h"
 #include "tools/weights/new_weights.h"
 
 namespace rondo::tools {

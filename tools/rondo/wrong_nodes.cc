@@ -8,7 +8,7 @@
 
 #include "runtime/verify/value_names.h"
 #include "tools/rondo/kernel_probe.h"
-#include "tools/rondo/plan_report.h"
+#include "tools/rondo/plan_texts.h"
 
 namespace rondo::tools {
 namespace {

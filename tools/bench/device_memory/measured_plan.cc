@@ -9,6 +9,8 @@
 #include "runtime/runtime.h"
 #include "runtime/session.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/made_inputs.h"
+#include "tools/rondo/run_tensors.h"
 
 namespace rondo::bench {
 namespace {
