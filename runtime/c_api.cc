@@ -8,6 +8,7 @@
 #include "runtime/c_error.h"
 #include "runtime/c_handles.h"
 #include "runtime/host_memory.h"
+#include "runtime/new_error.h"
 
 using rondo::Code;
 using rondo::NullError;
@@ -26,15 +27,7 @@ static_assert(RONDO_DEADLINE_EXCEEDED == static_cast<int>(Code::kDeadlineExceede
 
 namespace rondo {
 
-rondo_error* ToError(Status status) {
-  if (status.ok()) return nullptr;
-  void* block = std::malloc(sizeof(rondo_error));
-  if (block != nullptr) return new (block) rondo_error{std::move(status), false};
-  // Made once, for use when memory has run out, and never destroyed.
-  static rondo_error last_resort{
-      Status::Error(Code::kOutOfMemory, "out of host memory while describing another error"), true};
-  return &last_resort;
-}
+rondo_error* ToError(Status status) { return NewError(std::move(status)); }
 
 rondo_error* NullError(const char* function, const char* what) {
   return ToError(Status::Error(Code::kInvalidArgument, "%s: %s is NULL", function, what));

@@ -151,11 +151,17 @@ NodeId Root(Builder& b, NodeId x, int64_t p) {
   return b.BinaryScalar(TapeOp::kPow, x, 1.0 / static_cast<double>(p));
 }
 
+// The p of an Lp norm.
+Result<int64_t> ReadNorm(const OpContext& c) {
+  const int64_t p = c.Int("p", 2);
+  if (p < 1) return Status::Error(Code::kCorrupt, "p of %lld", static_cast<long long>(p));
+  return p;
+}
+
 Status LpPool(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_ASSIGN_OR_RETURN(WindowAttrs w, ReadPool(c));
-  int64_t p = c.Int("p", 2);
-  if (p < 1) return Status::Error(Code::kCorrupt, "p of %lld", static_cast<long long>(p));
+  RONDO_ASSIGN_OR_RETURN(const int64_t p, ReadNorm(c));
   NodeId x = Power(c.b, Widen(c.b, c.In(0)), p);
   NodeId y = Root(c.b, c.b.Pool(x, ToPool(w, c.shape(0), Combine::kSum)), p);
   return c.Give(c.b.Cast(y, c.dtype(0)));
@@ -180,8 +186,7 @@ Status GlobalMaxPool(OpContext& c) {
 
 Status GlobalLpPool(OpContext& c) {
   RONDO_RETURN_IF_ERROR(CheckGlobal(c));
-  int64_t p = c.Int("p", 2);
-  if (p < 1) return Status::Error(Code::kCorrupt, "p of %lld", static_cast<long long>(p));
+  RONDO_ASSIGN_OR_RETURN(const int64_t p, ReadNorm(c));
   NodeId x = Power(c.b, Widen(c.b, c.In(0)), p);
   NodeId y = Root(c.b, c.b.Reduce(ir::ReduceKind::kSum, x, AxisRange(2, c.rank(0)), true), p);
   return c.Give(c.b.Cast(y, c.dtype(0)));

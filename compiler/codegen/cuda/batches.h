@@ -6,14 +6,36 @@
 #include <string>
 #include <vector>
 
+#include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
 namespace rondo::cuda {
 
-// Operands that the tape loads and that can be read before the results of other points are stored: the part
-// does not write their memory, and absent elements are 0. With lanes, only those that are read as vectors
-// along the last loop.
+// Operands that the tape loads and that can be read ahead: before the results of other points are stored.
+// Absent elements must be 0. What else is needed, `fits(index)` says: no store of the part may change the
+// element between the read and its use, and with lanes, it must be read as a vector.
+template <typename Fits>
+std::vector<size_t> LoadsAhead(const PartContext& context, Tape tape, const Fits& fits) {
+  std::vector<size_t> operands = Touched(tape, TapeOp::kLoad);
+  std::erase_if(operands,
+                [&](size_t index) { return context.part.operands[index].absent != 0 || !fits(index); });
+  return operands;
+}
+// Whether `lanes` neighbouring points along loop `along` read the operand as one vector; one point always.
+bool IsVectorAlong(const PartContext& context, size_t index, size_t along, int lanes);
+// For maps, whose points may store anywhere in what the part writes: operands of memory that it does not
+// write. With lanes, only those that are read as vectors along the last loop.
 std::vector<size_t> ReadableAhead(const PartContext& context, Tape tape, int lanes);
+
+// Bytes that a thread reads ahead, and elements or vectors of a batch, at most: so many loads in flight hide
+// the memory's latency without spilling registers.
+constexpr int64_t kBytesAhead = 64, kMostAhead = 8;
+// The batch of which `operands`, `lanes` elements of each, are `bytes_ahead`; from 2 to kMostAhead.
+int64_t BatchSize(const Part& part, const std::vector<size_t>& operands, int lanes,
+                  int64_t bytes_ahead = kBytesAhead);
+// The most points of a thread, a power of two times smaller than `most`, with which `points` of them still
+// fill several blocks of each multiprocessor.
+int64_t PointsOfThread(const PartContext& context, int64_t points, int64_t most);
 
 // A thread goes over numbers (of elements, or of vectors along a row). `loop` is the head of a loop over
 // batches ("": there is one batch), `number` an expression of the number of element `r` of a batch, and

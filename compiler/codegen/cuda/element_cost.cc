@@ -168,9 +168,9 @@ double RowCycles(const PartContext& context) {
   double instructions = gpu.element_thread, waits = 0;
   for (const Stage& stage : part.stages) {
     const Lanes lanes = {shape.along, stage.per_row ? 1 : shape.lanes,
-                         shape.odd ? &shape.odd->vectors : nullptr};
+                         shape.unaligned ? &shape.unaligned->vectors : nullptr};
     const double repeats = stage.per_row ? 1 : rounds;
-    if (shape.odd && !stage.per_row)
+    if (shape.unaligned && !stage.per_row)
       instructions += TapeInstructions(context, stage.tape, {shape.along, 1}, true);  // the edges
     instructions += repeats * TapeInstructions(context, stage.tape, lanes, true) +
                     TapeInstructions(context, stage.tape, lanes, false);

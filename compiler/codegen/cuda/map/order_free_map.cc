@@ -40,16 +40,7 @@ std::vector<size_t> ReadAhead(const PartContext& context, const Update& update, 
   return ahead;
 }
 
-constexpr int64_t kMostPoints = 4;
-
-// Points of a thread, whose reads wait together.
-int64_t PointsOfThread(const PartContext& context, int64_t points) {
-  constexpr double kLeastBlocks = 4;  // a multiprocessor
-  int64_t each = kMostPoints;
-  while (each > 1 && static_cast<double>(points / kCudaBlock / each) < kLeastBlocks * context.Processors())
-    each /= 2;
-  return each;
-}
+constexpr int64_t kMostPoints = 4;  // of a thread, whose reads wait together
 
 Result<PartLaunch> WriteOrderFree(const PartContext& context, const KernelConfiguration&,
                                   PartWriter* writer) {
@@ -70,7 +61,7 @@ Result<PartLaunch> WriteOrderFree(const PartContext& context, const KernelConfig
   Batches batches;
   batches.type = few ? "u32" : "u64";
   batches.operands = ReadAhead(context, update, sharing != 0);
-  batches.size = sharing != 0 ? kMostPoints : PointsOfThread(context, points);
+  batches.size = sharing != 0 ? kMostPoints : PointsOfThread(context, points, kMostPoints);
   const int64_t of_block = batches.size * kCudaBlock;
   const int64_t blocks = sharing != 0 ? sharing : (points + of_block - 1) / of_block;
   const std::string begin = "(" + batches.type + ")block * " + Text(of_block) + "u";

@@ -59,7 +59,6 @@ std::string Neutral(TapeOp op, DType type) {
 
 // Writes the loop that updates what `held` has by the points in order.
 void WritePoints(const PartContext& context, const OwnedShape& shape, PartWriter* writer) {
-  constexpr int64_t kAhead = 64, kMost = 8;  // bytes and points of a thread
   const Part& part = context.part;
   const Operand& out = part.operands[shape.out];
   writer->scope.held.assign(part.operands.size(), "");
@@ -67,17 +66,13 @@ void WritePoints(const PartContext& context, const OwnedShape& shape, PartWriter
     if (part.operands[index].param == out.param) writer->scope.held[index] = "held";
   }
   Batches batches;
-  int64_t bytes = 0;
-  for (size_t index : Touched(part.body, TapeOp::kLoad)) {
+  // The elements that are updated are held in registers, and the part writes nothing else.
+  batches.operands = LoadsAhead(context, part.body, [&](size_t index) {
     const Operand& operand = part.operands[index];
-    if (operand.param == out.param || !IsPlain(operand)) continue;
-    if (shape.lanes > 1 && (!MovesAlong(part, operand, shape.free.back()) ||
-                            !FitsLanes(context, index, shape.free.back(), shape.lanes)))
-      continue;
-    batches.operands.push_back(index);
-    bytes += shape.lanes * ByteSize(operand.dtype);
-  }
-  batches.size = std::clamp<int64_t>(kAhead / std::max<int64_t>(1, bytes), 2, kMost);
+    return operand.param != out.param && IsPlain(operand) &&
+           (shape.lanes == 1 || IsVectorAlong(context, index, shape.free.back(), shape.lanes));
+  });
+  batches.size = BatchSize(part, batches.operands, shape.lanes);
   batches.lanes = shape.lanes;
   batches.loop = "for (u32 first = 0; first < (u32)count; first += " + Text(batches.size) + "u)";
   batches.number = "first + r";

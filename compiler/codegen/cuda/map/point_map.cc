@@ -48,8 +48,6 @@ std::vector<bool> VectorsOfRun(const PartContext& context, int lanes) {
 // longer to begin and end than to compute: adding two images of odd width took 306 us (an H200, 126 MB
 // written).
 int64_t PointsOfMapThread(const PartContext& context) {
-  constexpr int64_t kAhead = 64, kMost = 8;  // bytes and points of a thread
-  constexpr double kLeastBlocks = 4;         // a multiprocessor
   const Part& part = context.part;
   const int lanes = LanesOfMap(context);
   const std::vector<size_t> ahead = ReadableAhead(context, part.body, lanes);
@@ -62,10 +60,9 @@ int64_t PointsOfMapThread(const PartContext& context) {
       return 1;
   }
   if (bytes == 0 || vectors > INT32_MAX) return 1;
-  const auto blocks = [&](int64_t each) { return static_cast<double>(vectors / kCudaBlock / each); };
-  int64_t each = kMost;
-  while (each > 1 && (each * bytes > kAhead || blocks(each) < kLeastBlocks * context.Processors())) each /= 2;
-  return each;
+  int64_t most = kMostAhead;
+  while (most > 1 && most * bytes > kBytesAhead) most /= 2;
+  return PointsOfThread(context, vectors, most);
 }
 
 namespace {

@@ -141,17 +141,15 @@ void WriteElements(const PartContext& context, const ColumnShape& shape, const S
   const int64_t pitch = shape.slots() * shape.cluster, rounds = (shape.elements + pitch - 1) / pitch;
   Batches batches;
   batches.numbers = Text(shape.elements) + "u";
-  batches.size = std::min<int64_t>(8, rounds);
+  batches.size = std::min<int64_t>(kMostAhead, rounds);
   batches.lanes = shape.lanes;
   batches.loop = "for (u32 start = slot * " + Text(shape.cluster) + "u + rank; start < " +
                  Text(shape.elements) + "u; start += " + Text(batches.size) + "u * " + Text(pitch) + "u)";
   batches.number = "start + r * " + Text(pitch) + "u";
-  for (size_t index : Touched(stage.tape, TapeOp::kLoad)) {
-    const Operand& operand = part.operands[index];
-    if (MovesAlong(part, operand, shape.along) && MovesAlongElements(part, operand) &&
-        FitsLanes(context, index, shape.along, shape.lanes) && operand.absent == 0)
-      batches.operands.push_back(index);
-  }
+  batches.operands = LoadsAhead(context, stage.tape, [&](size_t index) {
+    return MovesAlongElements(part, part.operands[index]) &&
+           IsVectorAlong(context, index, shape.along, shape.lanes);
+  });
   // Threads beyond the last row do as it does, but write nothing.
   const bool stores = !Touched(stage.tape, TapeOp::kStore).empty();
   WriteBatches(

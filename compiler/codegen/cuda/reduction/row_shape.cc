@@ -24,18 +24,21 @@ bool AllCached(const Part& part, const RowShape& shape, Tape tape) {
 }
 
 // The number of vectors, and the first element of one.
-std::string VectorsText(const RowShape& shape) { return shape.odd ? "vectors" : Text(shape.vectors) + "u"; }
+std::string VectorsText(const RowShape& shape) {
+  return shape.unaligned ? "vectors" : Text(shape.vectors) + "u";
+}
 std::string FirstText(const RowShape& shape, const std::string& vector) {
-  return (shape.odd ? "head + " : "") + vector + " * " + Text(shape.lanes) + "u";
+  return (shape.unaligned ? "head + " : "") + vector + " * " + Text(shape.lanes) + "u";
 }
 
 // Whether the operand's elements are accessed as the row's vectors.
 bool IsVector(const PartContext& context, const RowShape& shape, size_t index) {
-  return shape.odd ? shape.odd->vectors[index] : FitsLanes(context, index, shape.along, shape.lanes);
+  return shape.unaligned ? shape.unaligned->vectors[index]
+                         : FitsLanes(context, index, shape.along, shape.lanes);
 }
 
 // Whether the elements of rows are contiguous; if not, threads with one element each would read far apart.
-bool LieTogether(const Part& part, size_t along) {
+bool AreContiguous(const Part& part, size_t along) {
   const std::vector<size_t> touched = RowOperands(part);
   return std::all_of(touched.begin(), touched.end(), [&](size_t index) {
     return !MovesAlong(part, part.operands[index], along) || part.operands[index].strides[along] == 1;
@@ -51,7 +54,7 @@ void OpenRounds(const PartContext& context, const RowShape& shape, int together,
                                     : "#pragma unroll 2");
   writer->Line("for (int round = 0; round < " + Text(shape.rounds) + "; ++round) {");
   writer->Line("const u32 vector = lane + round * " + Text(shape.width) + ";");
-  const bool whole = !shape.odd && shape.vectors % shape.width == 0;
+  const bool whole = !shape.unaligned && shape.vectors % shape.width == 0;
   writer->Line(whole ? "{" : "if (vector < " + VectorsText(shape) + ") {");
   writer->Line("const u32 first = " + FirstText(shape, "vector") + ";");
   writer->Decode("first", part.outer, part.loops.size());
@@ -91,18 +94,18 @@ void SetVectors(const PartContext& context, RowShape* shape) {
   const int64_t elements = context.Points(context.part.outer, context.part.loops.size());
   shape->along = context.part.loops.size() - 1;
   shape->lanes = LanesFor(context, RowOperands(context.part), shape->along);
-  if (elements > GpuTableOf(context.target).row_warp_elements && LieTogether(context.part, shape->along)) {
-    shape->odd = OddRowsOf(context);
+  if (elements > GpuTableOf(context.target).row_warp_elements && AreContiguous(context.part, shape->along)) {
+    shape->unaligned = UnalignedRowsOf(context);
     // What is not read as vectors takes longer than it did, unless it was hardly vectors before.
-    const int least = shape->lanes * (shape->odd && shape->odd->all ? 2 : 4);
-    if (shape->odd && shape->odd->lanes < least) shape->odd.reset();
-    if (shape->odd) shape->lanes = shape->odd->lanes;
+    const int least = shape->lanes * (shape->unaligned && shape->unaligned->all ? 2 : 4);
+    if (shape->unaligned && shape->unaligned->lanes < least) shape->unaligned.reset();
+    if (shape->unaligned) shape->lanes = shape->unaligned->lanes;
   }
   shape->vectors = elements / shape->lanes;
 }
 
 void DeclareRow(const PartContext& context, const RowShape& shape, PartWriter* writer) {
-  if (shape.odd) DeclareVectors(context, *shape.odd, writer);
+  if (shape.unaligned) DeclareVectors(context, *shape.unaligned, writer);
 }
 
 int64_t SharedBytesOf(const Part& part, const RowShape& shape) {
@@ -163,7 +166,7 @@ int64_t RegistersOf(const Part& part, const RowShape& shape) {
 }
 
 void DeclareKept(const RowTypes& types, const RowShape& shape, PartWriter* writer) {
-  const int64_t kept = KeptByThread(shape) + (shape.odd ? 1 : 0);
+  const int64_t kept = KeptByThread(shape) + (shape.unaligned ? 1 : 0);
   for (size_t k = 0; k < types.kept.size() && kept > 0; ++k)
     writer->Line(std::string(TypeText(types.kept[k])) + " kept" + Text(k) + "[" + Text(kept) + "];");
 }
@@ -243,38 +246,33 @@ void OpenShared(const PartContext& context, const RowShape& shape, Tape tape, Pa
   MoveKept(context, shape, tape, TapeOp::kKept, writer);
 }
 
-// Operands of which each element of the row has an element of its own, read as vectors.
+// Operands of which each element of the row has an element of its own, read as vectors: a store at another
+// element does not change it.
 std::vector<size_t> OwnElements(const PartContext& context, const RowShape& shape, Tape tape) {
   const Part& part = context.part;
-  std::vector<size_t> own = Touched(tape, TapeOp::kLoad);
-  std::erase_if(own, [&](size_t index) {
-    const Operand& operand = part.operands[index];
+  return LoadsAhead(context, tape, [&](size_t index) {
     for (size_t l = part.outer; l < part.loops.size(); ++l)
-      if (part.loops[l] > 1 && !MovesAlong(part, operand, l)) return true;
-    return operand.absent != 0 || !IsVector(context, shape, index);
+      if (part.loops[l] > 1 && !MovesAlong(part, part.operands[index], l)) return false;
+    return IsVector(context, shape, index);
   });
-  return own;
 }
 
 // The stage at vectors that neither registers nor shared memory keep. False, and nothing is written, if there
 // is nothing to read ahead, or one thread takes the row.
 bool WriteVectorBatches(const PartContext& context, const RowShape& shape, const Stage& stage,
                         const std::string& prefix, PartWriter* writer) {
-  constexpr int64_t kMost = 8;    // vectors
   constexpr double kFewRows = 4;  // a multiprocessor: so few blocks need more loads in flight
   const Part& part = context.part;
   if (shape.in_shared || shape.in_registers || shape.lanes == 1 || shape.width < kWarp || !FillsSectors(part))
     return false;
   Batches batches;
   batches.operands = OwnElements(context, shape, stage.tape);
-  int64_t bytes = 0;
-  for (size_t index : batches.operands) bytes += shape.lanes * ByteSize(part.operands[index].dtype);
-  if (bytes == 0) return false;
+  if (batches.operands.empty()) return false;
   batches.numbers = VectorsText(shape);
   const auto rows = static_cast<double>(context.Points(0, part.outer));
-  const int64_t ahead =
-      rows * static_cast<double>(shape.cluster) < kFewRows * context.Processors() ? 128 : 64;
-  batches.size = std::min(std::clamp<int64_t>(ahead / bytes, 2, kMost), shape.rounds);
+  const bool few = rows * static_cast<double>(shape.cluster) < kFewRows * context.Processors();
+  batches.size = std::min(BatchSize(part, batches.operands, shape.lanes, few ? 2 * kBytesAhead : kBytesAhead),
+                          shape.rounds);
   batches.lanes = shape.lanes;
   batches.loop = "for (u32 start = lane; start < " + VectorsText(shape) +
                  "; start += " + Text(batches.size * shape.width) + "u)";
@@ -338,10 +336,10 @@ void WriteVectors(const PartContext& context, const RowShape& shape, const Stage
 
 void WriteElements(const PartContext& context, const RowShape& shape, const Stage& stage,
                    const std::string& prefix, PartWriter* writer) {
-  if (shape.odd) writer->scope.vectors = shape.odd->vectors;
+  if (shape.unaligned) writer->scope.vectors = shape.unaligned->vectors;
   WriteVectors(context, shape, stage, prefix, writer);
   writer->scope.vectors.clear();
-  if (shape.odd) WriteEdge(context, shape, stage, prefix, writer);
+  if (shape.unaligned) WriteEdge(context, shape, stage, prefix, writer);
 }
 
 namespace {
@@ -398,7 +396,7 @@ std::optional<RowShape> ShapeOfRow(const PartContext& context) {
   if (part.reduced == 0) return std::nullopt;
   SetVectors(context, &shape);
   if (ShareElements(context)) {
-    shape.odd.reset();
+    shape.unaligned.reset();
     shape.lanes = LanesFor(context, RowOperands(part), shape.along);
     shape.vectors = context.Points(part.outer, part.loops.size()) / shape.lanes;
     shape.width = 1;
@@ -407,7 +405,7 @@ std::optional<RowShape> ShapeOfRow(const PartContext& context) {
     return shape;
   }
   const GpuTable& gpu = GpuTableOf(context.target);
-  if (shape.lanes == 1 && (shape.vectors > gpu.row_warp_elements || !LieTogether(part, shape.along)))
+  if (shape.lanes == 1 && (shape.vectors > gpu.row_warp_elements || !AreContiguous(part, shape.along)))
     return std::nullopt;
   shape.width = WidthOf(context, shape);
   shape.rounds = (shape.vectors + shape.width - 1) / shape.width;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/part_writer.h"
-#include "compiler/codegen/cuda/reduction/odd_rows.h"
 #include "compiler/codegen/cuda/reduction/row_steps.h"
+#include "compiler/codegen/cuda/reduction/unaligned_rows.h"
 
 namespace rondo::cuda {
 
@@ -17,7 +17,7 @@ struct RowShape {
   size_t along = 0;  // the innermost loop
   int lanes = 1;     // elements a vector
   int64_t vectors = 0, rounds = 0;
-  std::optional<OddRows> odd;  // rows begin anywhere: `vectors` is the most that one has
+  std::optional<UnalignedRows> unaligned;  // rows begin anywhere: `vectors` is the most that one has
   std::vector<size_t> cached;  // operands read by several stages, or before waiting for earlier kernels
   int64_t width = 32;          // threads
   int64_t cluster = 1;         // blocks that share the row
@@ -28,9 +28,9 @@ struct RowShape {
 
 // What per-element stages read and write; some operands appear more than once.
 std::vector<size_t> RowOperands(const Part& part);
-// Sets `along`, `lanes` and `vectors`, and `odd` if that makes vectors of long rows larger.
+// Sets `along`, `lanes` and `vectors`, and `unaligned` if that makes vectors of long rows larger.
 void SetVectors(const PartContext& context, RowShape* shape);
-// Declares `head` and `vectors` if rows are odd, where the row's counters are known.
+// Declares `head` and `vectors` if rows are unaligned, where the row's counters are known.
 void DeclareRow(const PartContext& context, const RowShape& shape, PartWriter* writer);
 // Operands read by several stages; or constant ones, which can be read as vectors before the kernels ahead
 // are complete.

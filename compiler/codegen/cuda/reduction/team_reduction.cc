@@ -23,11 +23,12 @@ namespace {
 constexpr std::string_view kHeaders[] = {"row_team"};
 
 constexpr size_t kManyStages = 8;
-constexpr int64_t kTold = 8 << 10;  // bytes of shared memory for the exchange between blocks, at most
+constexpr int64_t kExchangeBytes =
+    8 << 10;  // bytes of shared memory for the exchange between blocks, at most
 
 // Blocks for each multiprocessor: two if there are more blocks than multiprocessors. Not every multiprocessor
 // can be part of a cluster: if all are needed for long, two blocks share one as well.
-uint32_t BlocksTogether(const PartContext& context, int64_t rows, int64_t cluster) {
+uint32_t ResidentBlocks(const PartContext& context, int64_t rows, int64_t cluster) {
   const bool all = 2 * rows * cluster > context.target.processors;
   const bool more = static_cast<double>(rows * cluster) > context.Processors();
   return more || (all && context.part.stages.size() > kManyStages) ? 2 : 1;
@@ -39,14 +40,14 @@ bool FitsShared(const PartContext& context, const RowShape& shape, int64_t rows)
   if (part.stages.size() <= kManyStages || shape.lanes % 4 != 0) return false;
   for (size_t index : shape.cached)
     if (shape.lanes * ByteSize(part.operands[index].dtype) % 16 != 0) return false;
-  const int64_t most = BlocksTogether(context, rows, shape.cluster) > 1
+  const int64_t most = ResidentBlocks(context, rows, shape.cluster) > 1
                            ? context.target.shared_processor / 2 - 1024
                            : context.target.shared;
-  return RegistersOf(part, shape) > 0 && SharedBytesOf(part, shape) + kTold <= most;
+  return RegistersOf(part, shape) > 0 && SharedBytesOf(part, shape) + kExchangeBytes <= most;
 }
 
 // Whether all reductions are maxima and minima, which give the same in any order.
-bool FindsExtremes(const Part& part) {
+bool HasOnlyMinMax(const Part& part) {
   return std::all_of(part.stages.begin(), part.stages.end(), [](const Stage& stage) {
     return std::all_of(stage.tape.begin(), stage.tape.end(), [](const TapeInst& inst) {
       return !IsReduction(inst.op) || inst.op == TapeOp::kReduceMax || inst.op == TapeOp::kReduceMin;
@@ -68,7 +69,7 @@ RowShape SharedBy(const PartContext& context, int64_t cluster) {
 // The fewest blocks of a cluster that keep a row which stages read again and one block cannot keep; 1: none
 // do. Where rows are many, each would be read from L2 once a stage instead (softmax of 1,094 rows of 27,399
 // floats).
-int64_t ClusterThatKeeps(const PartContext& context) {
+int64_t SmallestClusterThatFits(const PartContext& context) {
   const std::optional<RowShape> by_block = ShapeOfRow(context);
   if (!by_block || by_block->in_registers || by_block->width != kCudaBlock) return 1;
   for (int64_t cluster = 2; cluster <= kTeamBlocks; cluster *= 2) {
@@ -85,17 +86,17 @@ std::optional<RowShape> ShapeOfTeamRow(const PartContext& context, int resident 
   const int64_t elements = context.Points(part.outer, part.loops.size()),
                 rows = context.Points(0, part.outer);
   const int64_t least =
-      rows == 1 && FindsExtremes(part) ? GpuTableOf(context.target).team_extremes : kLeastTeamRow;
+      rows == 1 && HasOnlyMinMax(part) ? GpuTableOf(context.target).team_extremes : kLeastTeamRow;
   if (!context.target.clusters() || part.reduced == 0 || elements < least) return std::nullopt;
   int64_t cluster = kTeamBlocks;
   const double most_blocks = resident * context.Processors();
   while (part.kept == 0 && static_cast<double>(rows * cluster) > most_blocks) cluster /= 2;
-  if (cluster < 2) cluster = ClusterThatKeeps(context);
+  if (cluster < 2) cluster = SmallestClusterThatFits(context);
   if (cluster < 2 || (context.cluster != 0 && context.cluster != cluster)) return std::nullopt;
   RowShape shape = SharedBy(context, cluster);
   shape.in_shared = FitsShared(context, shape, rows);
   if (shape.in_shared) return shape;
-  const int64_t most = kTeamRegisters / BlocksTogether(context, rows, shape.cluster);
+  const int64_t most = kTeamRegisters / ResidentBlocks(context, rows, shape.cluster);
   if (RegistersOf(part, shape) > most) shape.cached.clear();
   const int64_t registers = RegistersOf(part, shape);
   if (registers > kTeamRegisters) return std::nullopt;
@@ -226,7 +227,7 @@ Result<PartLaunch> WriteTeams(const PartContext& context, const KernelConfigurat
   PartLaunch launch;
   launch.cluster = static_cast<uint32_t>(shape.cluster);
   if (shape.in_shared) launch.shared = static_cast<uint32_t>(SharedBytesOf(part, shape));
-  launch.resident = BlocksTogether(context, context.Points(0, part.outer), shape.cluster);
+  launch.resident = ResidentBlocks(context, context.Points(0, part.outer), shape.cluster);
   return WithBlocks(launch, blocks);
 }
 

@@ -1,4 +1,4 @@
-#include "compiler/codegen/cuda/reduction/odd_rows.h"
+#include "compiler/codegen/cuda/reduction/unaligned_rows.h"
 
 #include <algorithm>
 
@@ -30,7 +30,7 @@ bool BeginAlike(const Part& part, size_t a, size_t b, int64_t lanes) {
 
 }  // namespace
 
-std::optional<OddRows> OddRowsOf(const PartContext& context) {
+std::optional<UnalignedRows> UnalignedRowsOf(const PartContext& context) {
   const Part& part = context.part;
   const size_t along = part.loops.size() - 1;
   if (context.Points(part.outer, along) != 1) return std::nullopt;
@@ -38,7 +38,7 @@ std::optional<OddRows> OddRowsOf(const PartContext& context) {
   std::erase_if(moving, [&](size_t index) { return !MovesAlong(part, part.operands[index], along); });
   int64_t least = 4;  // bytes
   for (size_t index : moving) least = std::min(least, ByteSize(part.operands[index].dtype));
-  OddRows rows;
+  UnalignedRows rows;
   rows.lanes = static_cast<int>(16 / std::max<int64_t>(least, 2));
   int64_t most = 0;
   for (size_t like : moving) {
@@ -52,15 +52,15 @@ std::optional<OddRows> OddRowsOf(const PartContext& context) {
     if (bytes <= most) continue;
     most = bytes;
     rows.vectors = vectors;
-    rows.like = like;
+    rows.representative = like;
     rows.all = std::all_of(moving.begin(), moving.end(), [&](size_t index) { return vectors[index]; });
   }
   return most > 0 ? std::optional(rows) : std::nullopt;
 }
 
-void DeclareVectors(const PartContext& context, const OddRows& rows, PartWriter* writer) {
+void DeclareVectors(const PartContext& context, const UnalignedRows& rows, PartWriter* writer) {
   const size_t along = context.part.loops.size() - 1;
-  FlatOperand flat = Flatten(context.part, context.part.operands[rows.like]);
+  FlatOperand flat = Flatten(context.part, context.part.operands[rows.representative]);
   std::fill(flat.strides.begin() + static_cast<std::ptrdiff_t>(context.part.outer), flat.strides.end(), 0);
   writer->Line("const u32 head = (0u - (u32)(" + AffineText(flat.offset, flat.strides) + ")) % " +
                Text(rows.lanes) + "u;");

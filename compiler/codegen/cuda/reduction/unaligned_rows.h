@@ -10,22 +10,22 @@
 
 namespace rondo::cuda {
 
-struct OddRows {
+struct UnalignedRows {
   int lanes = 1;              // elements of a vector
   std::vector<bool> vectors;  // for each operand: whether it is accessed as vectors
   bool all = false;           // of those that move along the row
-  size_t like = 0;            // one of them: they all begin equally far from an aligned element
+  size_t representative = 0;  // one of them: they all begin equally far from an aligned element
 };
 
 // The largest class of operands that begin alike; no value if vectors of several elements are aligned nowhere
 // in some rows.
-std::optional<OddRows> OddRowsOf(const PartContext& context);
+std::optional<UnalignedRows> UnalignedRowsOf(const PartContext& context);
 
 // Threads that the edges of a row need.
 constexpr int64_t kEdgeThreads = 16;
 
 // Declares, where the row's counters are known, `head` (elements before the vectors) and `vectors`.
-void DeclareVectors(const PartContext& context, const OddRows& rows, PartWriter* writer);
+void DeclareVectors(const PartContext& context, const UnalignedRows& rows, PartWriter* writer);
 // Opens a scope, for two braces, of a row's thread `lane` that has an element `edge` of the edges.
 void OpenEdge(const PartContext& context, int lanes, PartWriter* writer);
 
