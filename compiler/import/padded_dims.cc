@@ -182,6 +182,13 @@ PaddedDim Joined(const PaddedDim& dim) {
   return joined;
 }
 
+void ForgetFills(PaddedDims* dims) {
+  for (PaddedDim& dim : *dims) {
+    dim.repeated = dim.part = false;
+    for (PaddedAxis& axis : dim.axes) axis.fill.reset();
+  }
+}
+
 bool SamePadding(const PaddedDim& a, const PaddedDim& b) {
   const std::vector<PaddedAxis> of_a = Joined(a).axes, of_b = Joined(b).axes;
   return std::equal(

@@ -35,6 +35,8 @@ using PaddedDims = std::vector<PaddedDim>;
 // The dims of `shape`, without padding.
 PaddedDims Unpadded(const Shape& shape);
 bool AnyPadded(const PaddedDims& dims);
+// Leaves only which positions are padding: nothing is known of its contents, or of how views made the dims.
+void ForgetFills(PaddedDims* dims);
 // Whether the same positions are padding.
 bool SamePadding(const PaddedDim& a, const PaddedDim& b);
 
