@@ -28,6 +28,7 @@ struct BytePoolPart : WindowPart {
 // Variant::kDirect. Each tap is a run of `run` points of k.
 struct DirectPart : WindowPart {
   int64_t run = 1, run_step = 0, run_weight_step = 0;  // elements of the input; elements of the weight
+  int64_t last_tap = 0;                                // the greatest of taps.at
   int64_t zeros = 0, zeros_at = 0;                     // floats that replace an absent tap in all groups
   int64_t taps_at = 0;                                 // scratch: the taps of all points of a block
   int64_t weights_at = 0;                              // scratch: packed

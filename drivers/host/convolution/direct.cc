@@ -134,6 +134,15 @@ class Direct {
     first_ = BaseOf(input_, pos);
   }
 
+  // Fetches the input of the next `rows` points, of all groups, while those from `row` are computed.
+  void FetchNext(int64_t row, int64_t rows) {
+    const int64_t blocks = (rows + kPointsAtOnce - 1) / kPointsAtOnce;
+    const int64_t panels = (nest_.points[2] + kBlockColumns - 1) / kBlockColumns;
+    const int64_t from = FirstOf(row + rows), end = FirstOf(Least(row + 2 * rows, nest_.points[1] - 1));
+    ahead_.Set(reinterpret_cast<const float*>(Pointer(input_, w_, from + part_.last_tap)), end - from,
+               nest_.points[0] * blocks * panels);
+  }
+
   // Computes the sums of these points over the n output channels of the group at pos.
   void Run(const int64_t* pos, int64_t rows, int n, const Ending& ending) {
     const bool ends = part_.end.result != nullptr;
@@ -164,6 +173,8 @@ class Direct {
         block.at = at_ + row * part_.taps.count;
         block.acc = acc + row * part_.acc_row;
         block.row = row;
+        ahead_.Fetch();
+        if (block.ending != nullptr) FetchEnd(ending, row + count, Least(count, rows - row - count), j);
         kTake[vectors - 1][count](block);
         row += count;
       }
@@ -172,6 +183,13 @@ class Direct {
   }
 
  private:
+  // The input element of a point of group 0.
+  int64_t FirstOf(int64_t row) const {
+    int64_t pos[kMaxNest] = {};
+    Decode(nest_, nest_.first[1], nest_.first[2], row, pos);
+    return BaseOf(input_, pos);
+  }
+
   // Sets the zeros that absent taps read, for the channels of any group.
   void PutZeros() {
     int64_t pos[kMaxNest] = {};
@@ -212,6 +230,7 @@ class Direct {
   float* const zeros_;
   float* const packed_;
   int64_t first_ = 0;  // the input element of the first point of group 0
+  InputAhead ahead_;
 };
 
 }  // namespace
@@ -231,6 +250,7 @@ void RunDirect(const PartProgram& base, Worker& w, int64_t first, int64_t last) 
     if (block != found) {
       Decode(nest, 0, nest.first[1], 0, pos);
       direct.FindTaps(pos, row, some);
+      if (row + some < rows) direct.FetchNext(row, some);
     }
     found = block;
     Decode(nest, 0, nest.first[1], task % groups, pos);

@@ -1,4 +1,6 @@
 // Convolutions of few output channels a group, with an unpacked input (Variant::kDirect).
+#include <algorithm>
+
 #include "drivers/host/convolution/convolution_builders.h"
 #include "drivers/host/matmul/operands.h"
 
@@ -88,12 +90,18 @@ Status BuildDirect(PartContext& c, PartProgram** out) {
     p->run_weight_step = StepAlong(*weight, run);
   }
   RONDO_RETURN_IF_ERROR(BuildTaps(c, *input, weight, run, &p->taps));
+  for (int64_t t = 0; t < taps; ++t) p->last_tap = std::max(p->last_tap, p->taps.at[t]);
   RONDO_RETURN_IF_ERROR(BuildEpilogue(c, p));
   const int64_t vector = c.engine.columns / c.engine.vectors, rows = nest.points[kM];
   p->acc_row = (nest.points[kN] + vector - 1) / vector * vector;
   constexpr int64_t kMostAcc = int64_t{8} << 10, kMostAddresses = int64_t{4} << 10;  // floats; addresses
   p->block_rows = kMostAcc / p->acc_row;
   if (p->block_rows > kMostAddresses / taps) p->block_rows = kMostAddresses / taps;
+  // All groups walk a block's input, which stays in an L2 cache.
+  constexpr int64_t kMostInput = int64_t{32} << 10;  // floats
+  int64_t reach = 1;
+  for (int d = nest.first[kM]; d < nest.first[kN]; ++d) reach += StepAlong(*input, d) * (nest.extent[d] - 1);
+  if (reach / rows > 0 && p->block_rows > kMostInput * rows / reach) p->block_rows = std::max<int64_t>(kMostInput * rows / reach, 1);
   constexpr int64_t kExtra = 2;
   p->block_rows =
       RowsOfBlock({rows, p->block_rows, 1, kExtra, nest.points[kOuter]}, c.sharing.Shares(p->work));

@@ -7,6 +7,25 @@
 
 namespace rondo::host::RONDO_ISA {
 
+// Fetches the input that later points read, while those before them are computed.
+class InputAhead {
+ public:
+  // The next `calls` of Fetch fetch `floats` floats from `from`.
+  void Set(const float* from, int64_t floats, int64_t calls) {
+    at_ = from;
+    left_ = (floats + kLine - 1) / kLine;
+    each_ = (left_ + calls - 1) / calls;
+  }
+  void Fetch() {
+    for (int64_t n = Least(each_, left_); n > 0; --n, --left_, at_ += kLine) __builtin_prefetch(at_, 0, 2);
+  }
+
+ private:
+  static constexpr int64_t kLine = 16;  // floats of a cache line
+  const float* at_ = nullptr;
+  int64_t left_ = 0, each_ = 0;
+};
+
 // The guards of a part's input, at points of group m.
 class TapGuards {
  public:

@@ -23,6 +23,18 @@ struct Ending {
   }
 };
 
+// Fetches what the end of a block reads and writes of rows [row, row + rows), while an earlier block is multiplied: a few
+// floats in each of many rows, far apart.
+static inline void FetchEnd(const Ending& at, int64_t row, int64_t rows, int64_t column) {
+  const BlockEnd& end = *at.end;
+  for (int64_t r = row; r < row + rows; ++r) {
+    __builtin_prefetch(at.result + r * end.row + column, 1);
+    for (int i = 0; i < end.added; ++i) {
+      if (end.add_row[i] != 0) __builtin_prefetch(at.add[i] + r * end.add_row[i] + column);
+    }
+  }
+}
+
 // Ends and stores whole vectors of sums, whose first is at `row` and `column` of the tile.
 template <int kRows, int kVectors>
 static inline __attribute__((always_inline)) void StoreEnded(const Ending& at, int64_t row, int64_t column,

@@ -221,6 +221,7 @@ void Multiply(const float* a, int rows, const Panels& panels, int depth, int at,
       const int count = (rows - row + (blocks - i) - 1) / (blocks - i);
       next->Fetch(lines);
       stored.Fetch((depth + blocks - 1) / blocks);
+      if (ends) FetchEnd(*sums.ending, row + count, Least(count, rows - row - count), at + j);
       block[count](a + row * kLhsRow, panels, b, depth, sums, ends, row, at + j);
       row += count;
     }
