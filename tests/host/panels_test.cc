@@ -96,18 +96,21 @@ TEST(Panels, StandBesideWeightsThatAreNone) {
   }
 }
 
-// Panels of a convolution are counted by its groups, which share the input.
+// Panels of a convolution are counted by its groups, which share the input. The input of many columns is read
+// in place if a panel is a register block's, and taps are short.
 TEST(Panels, OfConvolutionsAreReadInPlace) {
   for (uint32_t seed = 0; seed < 12 && !HasFatalFailure(); ++seed) {
     Random random(seed);
     Arena arena;
     PartMaker maker(&arena);
-    const bool groups = seed % 3 == 0, direct = seed % 3 != 2;
-    const int64_t panels = groups   ? Between(random, 2, 5)
-                           : direct ? Between(random, 2, 4)
-                                    : Between(random, 5, 9);
-    const int64_t channels = Between(random, 2, 30), taps = seed % 2 == 0 ? 3 : 1;
-    const Windows windows = {11, taps / 2, Between(random, 1, 2), 1};
+    const bool groups = seed % 3 == 0, long_taps = seed % 3 == 2;
+    const int64_t panels =
+        groups ? Between(random, 2, 5) : Between(random, seed < 6 ? 2 : 17, seed < 6 ? 16 : 20);
+    const int64_t channels = long_taps ? Between(random, 513, 520) : Between(random, 2, 30);
+    const int64_t taps = seed % 2 == 0 && !long_taps ? 3 : 1;
+    const bool in_place = Engines().back().columns == kStoredColumns && !long_taps;
+    const bool direct = groups || panels <= 4 || in_place;
+    const Windows windows = {long_taps ? 5 : 11, taps / 2, Between(random, 1, 2), 1};
     const int64_t count = windows.Count(taps);
     maker.loops = {2, panels, kStoredColumns, count, count, channels, taps, taps};
     BeginConvolution(maker.part);

@@ -6,6 +6,7 @@
 #include "drivers/host/convolution/taps.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/block_end.h"
+#include "drivers/host/matmul/blocks.h"
 #include "drivers/host/matmul/product.h"
 #include "drivers/host/matmul/straight_epilogue.h"
 
@@ -143,7 +144,7 @@ class Direct {
                nest_.points[0] * blocks * panels);
   }
 
-  // Computes the sums of these points over the n output channels of the group at pos.
+  // Computes the sums of these points over n output channels of the group at pos.
   void Run(const int64_t* pos, int64_t rows, int n, const Ending& ending) {
     const bool ends = part_.end.result != nullptr;
     Block block;
@@ -152,13 +153,16 @@ class Direct {
     block.run = part_.run;
     block.step = part_.run_step;
     block.acc_row = part_.acc_row;
-    const float* weight = reinterpret_cast<const float*>(Pointer(weight_, w_, BaseOf(weight_, pos)));
+    const float* const weight = reinterpret_cast<const float*>(Pointer(weight_, w_, BaseOf(weight_, pos)));
+    float* const acc = reinterpret_cast<float*>(w_.scratch + part_.acc_at);
     const int64_t blocks = (rows + kPointsAtOnce - 1) / kPointsAtOnce;
+    NextPanels next;
     for (int j = 0; j < n && !Stopped(w_); j += kBlockColumns) {
       const int vectors = n - j <= kWidth ? 1 : 2;
       const int some = Least(n - j, kBlockColumns);
       if (!part_.packs && vectors * kWidth == kStoredColumns) {
         block.weight = At(weight, j);
+        next = {block.weight + part_.stored, kStoredColumns};
       } else {
         for (int from = 0; from < some; from += kStoredColumns)
           Pack(At(weight, j + from), Least(some - from, kStoredColumns), vectors * kWidth, packed_ + from);
@@ -166,19 +170,19 @@ class Direct {
       }
       block.column = j;
       block.ending = ends && some % kWidth == 0 ? &ending : nullptr;
-      float* const acc = reinterpret_cast<float*>(w_.scratch + part_.acc_at) + j;
       int64_t row = 0;
       for (int64_t i = 0; i < blocks; ++i) {
         const int64_t count = (rows - row + (blocks - i) - 1) / (blocks - i);
         block.at = at_ + row * part_.taps.count;
-        block.acc = acc + row * part_.acc_row;
+        block.acc = acc + row * part_.acc_row + j;
         block.row = row;
         ahead_.Fetch();
+        next.Fetch((part_.stored / kStoredColumns + blocks - 1) / blocks);
         if (block.ending != nullptr) FetchEnd(ending, row + count, Least(count, rows - row - count), j);
         kTake[vectors - 1][count](block);
         row += count;
       }
-      if (ends && block.ending == nullptr) EndRows(ending, 0, rows, j, some, acc, part_.acc_row);
+      if (ends && block.ending == nullptr) EndRows(ending, 0, rows, j, some, acc + j, part_.acc_row);
     }
   }
 
@@ -238,14 +242,14 @@ class Direct {
 void RunDirect(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
   const DirectPart& part = static_cast<const DirectPart&>(base);
   const Nest& nest = part.nest;
-  const int64_t groups = nest.points[0], rows = nest.points[1];
+  const int64_t groups = nest.points[0], rows = nest.points[1], tiles = part.tiling.tiles;
   BeginTape(part.epilogue, w);
   StraightEpilogue epilogue(part, w);
   Direct direct(part, w);
   int64_t pos[kMaxNest] = {};
   int64_t found = -1;
   for (int64_t task = first; task < last && !Stopped(w); ++task) {
-    const int64_t block = task / groups, row = block * part.block_rows;
+    const int64_t block = task / (groups * tiles), row = block * part.block_rows;
     const int64_t some = Least(part.block_rows, rows - row);
     if (block != found) {
       Decode(nest, 0, nest.first[1], 0, pos);
@@ -253,9 +257,9 @@ void RunDirect(const PartProgram& base, Worker& w, int64_t first, int64_t last) 
       if (row + some < rows) direct.FetchNext(row, some);
     }
     found = block;
-    Decode(nest, 0, nest.first[1], task % groups, pos);
+    Decode(nest, 0, nest.first[1], task / tiles % groups, pos);
     for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
-    const int n = DecodeTile(nest, part.tiling, 0, pos);
+    const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
     direct.Run(pos, some, n, Ending(part.end, w, pos, row));
     if (part.end.result == nullptr) epilogue.Run(pos, row, some, n);
   }

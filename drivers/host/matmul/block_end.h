@@ -23,8 +23,8 @@ struct Ending {
   }
 };
 
-// Fetches what the end of a block reads and writes of rows [row, row + rows), while an earlier block is multiplied: a few
-// floats in each of many rows, far apart.
+// Fetches what the end of a block reads and writes of rows [row, row + rows), while an earlier block is
+// multiplied: a few floats in each of many rows, far apart.
 static inline void FetchEnd(const Ending& at, int64_t row, int64_t rows, int64_t column) {
   const BlockEnd& end = *at.end;
   for (int64_t r = row; r < row + rows; ++r) {

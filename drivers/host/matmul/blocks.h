@@ -21,4 +21,18 @@ inline constexpr int kLhsRow = kLanes + 16;  // floats between rows of a packed 
 void MultiplyPanels(const float* a, int rows, const float* b, int depth, int columns, float* acc,
                     int64_t acc_row, bool add);
 
+// Fetches panels of the plan while those before them are multiplied.
+struct NextPanels {
+  const float* at = nullptr;  // null: none
+  int64_t apart = 0;
+
+  void Fetch(int lines) {
+    if (at == nullptr) return;
+    for (; lines > 0; --lines, at += kStoredColumns) {
+      for (int v = 0; v < kBlockColumns; v += kStoredColumns)
+        __builtin_prefetch(at + v / kStoredColumns * apart, 0, 2);
+    }
+  }
+};
+
 }  // namespace rondo::host::RONDO_ISA

@@ -185,20 +185,6 @@ class NextLines {
   int bytes_ = 0, left_ = 0;
 };
 
-// Fetches panels of the plan while those before them are multiplied.
-struct NextPanels {
-  const float* at = nullptr;  // null: none
-  int64_t apart = 0;
-
-  void Fetch(int lines) {
-    if (at == nullptr) return;
-    for (; lines > 0; --lines, at += kStoredColumns) {
-      for (int v = 0; v < kBlockColumns; v += kStoredColumns)
-        __builtin_prefetch(at + v / kStoredColumns * apart, 0, 2);
-    }
-  }
-};
-
 // Columns whose panels are packed, then multiplied while they are in the L2 cache with the rows.
 constexpr int kColumnsAtOnce = 64;
 
