@@ -132,8 +132,11 @@ class Walk {
         input_at_(reinterpret_cast<int64_t*>(w.scratch + part.taps_at)),
         weight_at_(input_at_ + taps_) {
     points_.acc_row = part.acc_row;
+    for (int64_t t = 0; t < taps_; ++t) last_tap_ = last_tap_ < part.taps.at[t] ? part.taps.at[t] : last_tap_;
     for (int i = 0; i < input_.num_loops; ++i) {
       if (input_.loop[i] == inner_) points_.step = input_.step[i];
+      if (input_.loop[i] + 1 == inner_ && inner_ > nest_.first[1] && part.tiling.tiles == 1)
+        line_ = input_.step[i];
     }
   }
 
@@ -151,6 +154,9 @@ class Walk {
       }
       points_.acc = acc + r * part_.acc_row;
       points_.row = r;
+      if (pos[inner_] == 0)
+        ahead_.Set(points_.input + last_tap_, line_, nest_.extent[inner_] / kPointsAtOnce + 1);
+      ahead_.Fetch();
       const int64_t left = Least(rows - r, nest_.extent[inner_] - pos[inner_]);
       const bool several = left >= kPointsAtOnce && guards_.All(pos, kPointsAtOnce);
       if (several || guards_.All(pos, 1)) {
@@ -203,6 +209,9 @@ class Walk {
   int64_t* const input_at_;
   int64_t* const weight_at_;
   Points points_ = {};
+  // The input of the next line of points: `line_` floats behind what this line reads. 0: not fetched.
+  int64_t line_ = 0, last_tap_ = 0;
+  InputAhead ahead_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Convolutions of few output channels a group, with an unpacked input (Variant::kDirect).
+// Convolutions with an unpacked input (Variant::kDirect).
 #include <algorithm>
 
 #include "drivers/host/convolution/convolution_builders.h"
