@@ -1,8 +1,8 @@
 // Convolutions with an unpacked input (Variant::kDirect). With few output channels, packing it, as the packed
-// matmul does, costs about as much as the multiplications; with many, sums come back from memory for every
-// tile of k. So every point has a list of its taps' addresses, made once for all groups, and register blocks
-// of points by output channels read the input through it. An absent tap points to a row of zeros. After M.
-// Dukhan, "The Indirect Convolution Algorithm" (2019).
+// matmul does, costs about as much as the multiplications; with many, it still costs more than it saves where
+// the weights lie in panels. So every point has a list of its taps' addresses, made once for all groups, and
+// register blocks of points by output channels read the input through it. An absent tap points to a row of
+// zeros. After M. Dukhan, "The Indirect Convolution Algorithm" (2019).
 #include "drivers/host/convolution/convolution_program.h"
 #include "drivers/host/convolution/taps.h"
 #include "drivers/host/exec/exec.h"
