@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
@@ -106,7 +107,20 @@ NodeId WithZeros(ir::Builder& b, NodeId x, int axis) {
 
 class Padder {
  public:
-  explicit Padder(ir::Graph* graph) : graph_(*graph) {}
+  // `most_bytes`: of constants with whole rows that are to be reordered.
+  Padder(ir::Graph* graph, int64_t most_bytes) : graph_(*graph) {
+    std::set<NodeId> counted;
+    int64_t bytes = 0;
+    for (NodeId id : graph->TopologicalOrder()) {
+      const Node& node = graph->node(id);
+      ir::View view;
+      if (!IsHalfMatmul(*graph, node) || SameInBatches(*graph, node.inputs[1], &view) == nullptr) continue;
+      const NodeId base = graph->BaseOf(node.inputs[1]);
+      if (Reorders(node.inputs[1], view) && counted.insert(base).second)
+        bytes += graph->node(base).As<ir::ConstantAttrs>().data->byte_size();
+    }
+    reorders_ = bytes <= most_bytes;
+  }
 
   // Whether the matmul was replaced.
   bool Pad(NodeId id) {
@@ -119,7 +133,7 @@ class Padder {
     const ConstantData* constant = SameInBatches(graph_, b, &view);
     const bool copied =
         constant == nullptr && odd && of.n % kWhole == 0 && CopyPays({of.batches, of.n, of.k, of.m});
-    if (constant != nullptr ? !odd && !Reorders(b, *constant, view) : !copied) return false;
+    if (constant != nullptr ? !odd && !Reorders(b, view) : !copied) return false;
     ir::Builder builder = BuilderLike(&graph_, id);
     const DType dtype = builder.dtype(id);
     const NodeId matrix =
@@ -131,11 +145,14 @@ class Padder {
   }
 
  private:
-  // Whether a constant B of an even K is to be stored by columns. Synthetic numbers stay synthetic where
-  // their rows are vectors, and nothing is stored twice for readers that are no matmuls.
-  bool Reorders(NodeId b, const ConstantData& data, const ir::View& view) {
+  // Whether a constant B of an even K is to be stored by columns. Where its rows are vectors, synthetic
+  // numbers stay synthetic, nothing is stored twice for readers that are no matmuls, and all together are
+  // limited, since the compiler keeps the copies in memory.
+  bool Reorders(NodeId b, const ir::View& view) {
     if (HasColumns(view)) return false;
-    return !HasRows(view) || (!data.synthetic && OnlyMatmulsRead(graph_.BaseOf(b)));
+    if (!HasRows(view)) return true;
+    const NodeId base = graph_.BaseOf(b);
+    return reorders_ && !graph_.node(base).As<ir::ConstantAttrs>().data->synthetic && OnlyMatmulsRead(base);
   }
 
   // Whether all readers of a constant are matmuls whose B it is, perhaps through views.
@@ -174,6 +191,7 @@ class Padder {
   }
 
   ir::Graph& graph_;
+  bool reorders_ = true;
   std::map<NodeId, NodeId> copies_;
 };
 
@@ -181,9 +199,9 @@ class Padder {
 
 Result<PassResult> PadMatmuls(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
-  Padder padder(graph);
-  for (NodeId id : graph->TopologicalOrder()) {
-    if (options.target.tensor_cores) result.changes += padder.Pad(id);
+  if (options.target.tensor_cores) {
+    Padder padder(graph, options.reordered_bytes);
+    for (NodeId id : graph->TopologicalOrder()) result.changes += padder.Pad(id);
   }
   Tidy(graph);
   result.text = Count(result.changes, "matmul") + " with weights by columns, or padded to whole vectors";

@@ -23,6 +23,8 @@ using ir::Graph, ir::kNoNode, ir::Node, ir::NodeId, ir::Op, ir::View;
 struct PassOptions {
   // fold_constants: the limit of a result and of an input, in bytes.
   int64_t fold_bytes = 8 << 20;
+  // pad_matmuls: the limit of the constants that it stores by columns, all together, in bytes.
+  int64_t reordered_bytes = int64_t{4} << 30;
   // pair_state: (input, output) names that are one persistent buffer; `auto_state` adds pairs by naming
   // conventions.
   std::vector<std::pair<std::string, std::string>> states;

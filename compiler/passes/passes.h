@@ -70,7 +70,8 @@ Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options)
 Result<PassResult> PadChannels(ir::Graph* graph, const PassOptions& options);
 
 // With options.target.tensor_cores, constant Bs of 16-bit matmuls are stored column after column, in whole
-// vectors of eight, unless others read them too; a matmul with an odd K reads a padded copy of A.
+// vectors of eight, unless others read them too or all are more than options.reordered_bytes; a matmul with
+// an odd K reads a padded copy of A.
 Result<PassResult> PadMatmuls(ir::Graph* graph, const PassOptions& options);
 
 // Small, cheap values computed from inputs and constants are recomputed by each small node that reads them.

@@ -68,6 +68,24 @@ TEST(PadMatmuls, OthersStay) {
   EXPECT_EQ(Padded({.tensor_cores = false}, 0), 0);
 }
 
+// The compiler keeps reordered constants in memory, so they are limited.
+TEST(PadMatmuls, ConstantsBeyondTheLimitStay) {
+  constexpr int64_t kBytes = 2 * 64 * 96 * 2;  // of both
+  for (const int64_t limit : {kBytes, kBytes - 1}) {
+    SmallGraph s;
+    const NodeId x = s.In("x", Shape{40, 64}, DType::kF16);
+    for (const char* name : {"y", "z"}) {
+      std::vector<uint8_t> bytes(64 * 96 * 2, name[0] == 'y' ? 1 : 2);
+      const NodeId w = s.b.Constant(ir::ConstantData::Own(DType::kF16, Shape{64, 96}, std::move(bytes)));
+      s.Out(name, s.b.Cast(s.b.MatMul(x, w), DType::kF32));
+    }
+    PassOptions options;
+    options.target.tensor_cores = true;
+    options.reordered_bytes = limit;
+    EXPECT_EQ(ExpectSame(&s, PadMatmuls, options).changes, limit == kBytes ? 2 : 0);
+  }
+}
+
 // A constant of whole vectors stays if it would lie in memory twice, or if its numbers are synthetic.
 TEST(PadMatmuls, AConstantThatOthersReadStays) {
   for (const bool other_reader : {false, true}) {
