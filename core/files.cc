@@ -114,9 +114,9 @@ Result<OutputFile> OutputFile::Create(const std::string& path, const FileKind& k
     if (file.file_.get() < 0 && errno != EEXIST) break;
   }
   if (file.file_.get() >= 0) return file;
-  const Status status = file.Fail("creating");
   file.temporary_.clear();  // not ours to remove
-  return status;
+  return Status::Error(Code::kIo, "creating %.500s: %s%s", path.c_str(), std::strerror(errno),
+                       errno == ENOENT ? " (its folder must be there)" : "");
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
