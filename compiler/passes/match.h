@@ -61,6 +61,27 @@ void Tidy(ir::Graph* graph);
 // A Builder whose nodes get the provenance and annotations of `like`.
 ir::Builder BuilderLike(ir::Graph* graph, ir::NodeId like);
 
+// Whether `is(reader, read)` holds for all nodes that read `id`, themselves or through views, where they read
+// the node `read`; and neither `id` nor one of the views is an output.
+template <typename Is>
+bool AllReaders(ir::Graph* graph, ir::NodeId id, const Is& is) {
+  std::vector<ir::NodeId> shown = {id};
+  while (!shown.empty()) {
+    const ir::NodeId read = shown.back();
+    shown.pop_back();
+    if (graph->IsOutput(read)) return false;
+    for (ir::NodeId user : graph->UsersOf(read)) {
+      const ir::Node& reader = graph->node(user);
+      if (reader.op == ir::Op::kView) {
+        shown.push_back(user);
+      } else if (!is(reader, read)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 // "3 things" or "1 thing".
 std::string Count(int64_t n, const char* thing);
 

@@ -155,32 +155,23 @@ class Padder {
     return reorders_ && !graph_.node(base).As<ir::ConstantAttrs>().data->synthetic && OnlyMatmulsRead(base);
   }
 
-  // Whether all readers of a constant are matmuls whose B it is, perhaps through views.
+  // Whether all readers of a constant are matmuls whose B it is.
   bool OnlyMatmulsRead(NodeId base) {
-    std::vector<NodeId> seen = {base};
-    while (!seen.empty()) {
-      const NodeId id = seen.back();
-      seen.pop_back();
-      if (graph_.IsOutput(id)) return false;
-      for (NodeId user : graph_.UsersOf(id)) {
-        const Node& node = graph_.node(user);
-        if (node.op == Op::kView) {
-          seen.push_back(user);
-        } else if (!IsHalfMatmul(graph_, node) || node.inputs[0] == id) {
-          return false;
-        }
-      }
-    }
-    return true;
+    return AllReaders(&graph_, base, [&](const Node& reader, NodeId read) {
+      return IsHalfMatmul(graph_, reader) && reader.inputs[0] != read;
+    });
   }
 
+  // Matmuls of one B read one matrix.
   NodeId Columns(NodeId b, const ir::View& view, const MatmulExtents& of) {
+    const auto [at, fresh] = columns_.try_emplace(b, ir::kNoNode);
+    if (!fresh) return at->second;
     const NodeId base = graph_.BaseOf(b);
     ir::Builder builder = BuilderLike(&graph_, b);
     const NodeId columns =
         builder.Constant(ByColumns(graph_.node(base).As<ir::ConstantAttrs>().data, view, of));
     graph_.node(columns).name = graph_.node(base).name;
-    return builder.Transpose(columns, {1, 0});
+    return at->second = builder.Transpose(columns, {1, 0});
   }
 
   // Matmuls of one A read one copy.
@@ -192,7 +183,7 @@ class Padder {
 
   ir::Graph& graph_;
   bool reorders_ = true;
-  std::map<NodeId, NodeId> copies_;
+  std::map<NodeId, NodeId> copies_, columns_;  // by A, and by B
 };
 
 }  // namespace

@@ -103,31 +103,15 @@ class Splitter {
     }
     std::vector<Columns> parts = Cluster(std::move(readers));
     if (parts.size() < 2) return 0;
-    if (shape.elements() / columns >= kManyRows && target_.tensor_cores && OnlyAttentionReads(top)) return 0;
+    // Attention reads columns where they are.
+    const auto attends = [](const Node& reader, NodeId) { return reader.op == Op::kAttention; };
+    if (shape.elements() / columns >= kManyRows && target_.tensor_cores && AllReaders(g_, top, attends))
+      return 0;
     for (const Columns& part : parts) Build(part);
     return static_cast<int>(parts.size());
   }
 
  private:
-  // Whether all readers are attention, which reads columns where they are.
-  bool OnlyAttentionReads(NodeId top) const {
-    std::vector<NodeId> shown = {top};
-    while (!shown.empty()) {
-      const NodeId id = shown.back();
-      shown.pop_back();
-      if (outputs_[static_cast<size_t>(id)]) return false;
-      for (NodeId user : users_[static_cast<size_t>(id)]) {
-        const Op op = g_->node(user).op;
-        if (op == Op::kView) {
-          shown.push_back(user);
-        } else if (op != Op::kAttention) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
   // The matmul and the pointwise nodes of its shape that are its only readers (a bias, a cast).
   std::vector<NodeId> Chain(NodeId product) const {
     std::vector<NodeId> chain = {product};

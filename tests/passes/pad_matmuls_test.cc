@@ -107,6 +107,19 @@ TEST(PadMatmuls, AConstantThatOthersReadStays) {
   }
 }
 
+// Layers that share their weights keep one matrix.
+TEST(PadMatmuls, MatmulsOfOneBReadOneMatrix) {
+  SmallGraph s;
+  const NodeId w =
+      s.b.Constant(ir::ConstantData::Own(DType::kF16, Shape{64, 96}, std::vector<uint8_t>(64 * 96 * 2, 1)));
+  for (const char* name : {"x", "y"})
+    s.Out(name, s.b.Cast(s.b.MatMul(s.In(name, Shape{40, 64}, DType::kF16), w), DType::kF32));
+  PassOptions options;
+  options.target.tensor_cores = true;
+  EXPECT_EQ(ExpectSame(&s, PadMatmuls, options).changes, 2);
+  EXPECT_EQ(s.CountOf(Op::kConstant), 1);
+}
+
 // A gate and its matmul read one copy.
 TEST(PadMatmuls, MatmulsOfOneAReadOneCopy) {
   SmallGraph s;

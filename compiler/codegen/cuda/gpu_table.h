@@ -86,8 +86,9 @@ struct GpuTable {
   double split_point = 0.1;   // and for each point from another block [products]
 
   // --- tiles brought by TMA
-  // 31 matmuls, of 33 to 16,384 rows, with up to 32 configurations each (results/operator-grid.md): the
-  // median estimate is 5.6 % off, and the choice within 5 % of the best on 28, 11 % behind at most [fit].
+  // 31 matmuls, of 33 to 16,384 rows, with up to 32 configurations each
+  // (tools/bench/results/operator-grid.md): the median estimate is 5.6 % off, and the choice within 5 % of
+  // the best on 28, 11 % behind at most [fit].
   double tma_start = 766;          // a kernel's start and end
   double tma_cluster_start = 180;  // more where blocks share what they read
   double tma_stored_lanes = 98;    // instructions a cycle of the epilogue, with two groups of warps
@@ -96,6 +97,7 @@ struct GpuTable {
   double tma_read_bytes = 18;  // what the epilogue reads, in bytes a cycle; stores take no time of their own
   double tma_half_box = 0.33;  // more of the epilogue's time where the last box has 16 columns
   double tma_turn = 1295;      // where warpgroups take turns: from one set's last step to the other's first
+  double tma_sharpness = 12;   // of the larger of copying and multiplying: the one delays the other
   double tma_split_start = 4110;   // a cluster that splits K
   double tma_split_point = 0.065;  // and for each point from another block
 

@@ -158,8 +158,8 @@ double StepCyclesOf(const GpuTable& gpu, const TmaMatmul& matmul, double blocks,
   const double read = a / matmul.cluster_n + b / matmul.cluster_m;
   const double copy = std::max((a + b) / gpu.l2_tma_bytes, read * blocks * device / gpu.l2_all_bytes);
   const double multiply = double{kTmaTileK} * matmul.m * matmul.n * matmul.b_count / gpu.wgmma_tma;
-  constexpr double kSharpness = 12;  // of the maximum [fit]
-  return std::pow(std::pow(copy, kSharpness) + std::pow(multiply, kSharpness), 1 / kSharpness);
+  const double sharpness = gpu.tma_sharpness;
+  return std::pow(std::pow(copy, sharpness) + std::pow(multiply, sharpness), 1 / sharpness);
 }
 
 // Cycles of a tile's epilogue: its instructions, what it reads (of all rows: the rest stays in caches), and
