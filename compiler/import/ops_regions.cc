@@ -72,53 +72,77 @@ Result<RoiAttrs> ReadRoi(OpContext& c) {
   return a;
 }
 
-// One axis: the places of all samples of all bins, and their weights.
+// One axis of RoiAlign: the elements that each bin reads, and what they count.
 struct RoiAxis {
-  int64_t bins = 1, samples = 1;
-  AxisTaps taps;             // [rois, bins * samples]
-  NodeId present = kNoNode;  // bool [rois, bins * samples]: whether the bin has the sample
+  int64_t taps = 1;          // a bin
+  NodeId index = kNoNode;    // i64 [rois, bins * taps], in range
+  NodeId weight = kNoNode;   // f32 [rois, bins * taps]
+  NodeId present = kNoNode;  // bool [rois, bins * taps]: whether the bin has the sample; only of maxima
   NodeId count = kNoNode;    // f32 [rois]: samples per bin
 };
 
+// What sample places `at` take of elements `index` (f32): a triangle over the two elements around a place.
+NodeId Triangle(Builder& b, NodeId at, NodeId index) {
+  const NodeId away = b.Unary(TapeOp::kAbs, b.Sub(at, index));
+  return b.BinaryScalar(TapeOp::kMax, b.Sub(b.Scalar(DType::kF32, 1), away), 0);
+}
+
 // Without a sampling ratio, a bin has a sample for each element that it covers. There is room for as many as
 // a box of the whole picture needs, or for kLeastSamples. A box that needs more fails the run.
+//
+// An average is a weighted sum of elements. Such samples lie at most one element apart, so that those of a
+// bin read neighbours, each of which is read once, whatever the number of samples around it.
 constexpr int64_t kLeastSamples = 8;
 RoiAxis SampleAxis(Builder& b, const RoiAttrs& a, NodeId boxes, int begin, int64_t extent, int64_t bins) {
-  RoiAxis axis;
-  axis.bins = bins;
-  axis.samples = a.samples > 0 ? a.samples : std::max((extent + bins - 1) / bins, kLeastSamples);
-  const int64_t rois = b.shape(boxes)[0], all = bins * axis.samples;
+  const int64_t rois = b.shape(boxes)[0],
+                samples = a.samples > 0 ? a.samples : std::max((extent + bins - 1) / bins, kLeastSamples);
+  const auto scalar = [&](double v) { return b.Scalar(DType::kF32, v); };
   const auto edge = [&](int i) {
-    const NodeId at = b.BinaryScalar(TapeOp::kMul, b.Reshape(b.Slice(boxes, 1, i, 1, 1), {rois, 1}), a.scale);
+    const NodeId at =
+        b.BinaryScalar(TapeOp::kMul, b.Reshape(b.Slice(boxes, 1, i, 1, 1), {rois, 1, 1}), a.scale);
     return a.half_pixel ? b.BinaryScalar(TapeOp::kAdd, at, -0.5) : at;
   };
   const NodeId start = edge(begin);
   NodeId size = b.Sub(edge(begin + 2), start);
-  if (!a.half_pixel) size = b.Binary(TapeOp::kMax, size, b.Scalar(DType::kF32, 1));
+  if (!a.half_pixel) size = b.Binary(TapeOp::kMax, size, scalar(1));
   const NodeId bin = b.BinaryScalar(TapeOp::kDiv, size, static_cast<double>(bins));
-  NodeId grid = b.Expand(b.Scalar(DType::kF32, static_cast<double>(axis.samples)), {rois, 1});
-  const NodeId place = b.Iota({rois, all}, 1);
-  const NodeId number =
-      b.Cast(b.BinaryScalar(TapeOp::kMod, place, static_cast<double>(axis.samples)), DType::kF32);
-  const NodeId of =
-      b.Cast(b.BinaryScalar(TapeOp::kDiv, place, static_cast<double>(axis.samples)), DType::kF32);
+  NodeId grid = b.Expand(scalar(static_cast<double>(samples)), {rois, 1, 1});
   if (a.samples == 0) {
-    grid = b.Binary(TapeOp::kMax, b.Unary(TapeOp::kCeil, bin), b.Scalar(DType::kF32, 0));
+    grid = b.Binary(TapeOp::kMax, b.Unary(TapeOp::kCeil, bin), scalar(0));
     // If there are too many samples, the index 1 into a table of one element fails the run.
-    const NodeId more = b.Cast(
-        b.Binary(TapeOp::kLess, b.Scalar(DType::kF32, static_cast<double>(axis.samples)), grid), DType::kI64);
+    const NodeId more =
+        b.Cast(b.Binary(TapeOp::kLess, scalar(static_cast<double>(samples)), grid), DType::kI64);
     grid = b.Add(grid, b.Gather(b.Floats(DType::kF32, {1}, {0}), more, 0, false));
   }
-  axis.count = b.Reshape(grid, {rois});
-  const NodeId safe = b.Binary(TapeOp::kMax, grid, b.Scalar(DType::kF32, 1));
+  // All samples of all bins: [rois, bins, samples].
+  const Shape each{rois, bins, samples};
+  const NodeId of = b.Cast(b.Iota(each, 1), DType::kF32), number = b.Cast(b.Iota(each, 2), DType::kF32);
+  const NodeId safe = b.Binary(TapeOp::kMax, grid, scalar(1));
   NodeId at = b.Mul(b.Div(b.BinaryScalar(TapeOp::kAdd, number, 0.5), safe), bin);
   at = b.Add(b.Add(start, b.Mul(of, bin)), at);
   const double last = static_cast<double>(extent - 1);
-  const NodeId outside = b.Binary(TapeOp::kBitOr, b.Binary(TapeOp::kLess, at, b.Scalar(DType::kF32, -1)),
-                                  b.Binary(TapeOp::kLess, b.Scalar(DType::kF32, last + 1), at));
-  axis.taps = TapsOf(b, Clamp(b, at, 0, last), extent);
-  for (NodeId& weight : axis.taps.weight) weight = b.Select(outside, b.Scalar(DType::kF32, 0), weight);
-  axis.present = b.Binary(TapeOp::kLess, number, grid);
+  const NodeId outside = b.Binary(TapeOp::kBitOr, b.Binary(TapeOp::kLess, at, scalar(-1)),
+                                  b.Binary(TapeOp::kLess, scalar(last + 1), at));
+  const NodeId present = b.Binary(TapeOp::kLess, number, grid);
+  at = Clamp(b, at, 0, last);
+
+  RoiAxis axis;
+  const bool merged = a.average && a.samples == 0;
+  axis.taps = merged ? samples + 1 : 2 * samples;
+  axis.count = b.Reshape(grid, {rois});
+  const Shape around{rois, bins, samples, merged ? axis.taps : 2}, flat{rois, bins * axis.taps};
+  const NodeId first = b.Unary(TapeOp::kFloor, merged ? b.Slice(at, 2, 0, 1, 1) : at),
+               index = b.Add(b.Unsqueeze(first, 3), b.Cast(b.Iota(around, 3), DType::kF32));
+  const NodeId counts = b.Select(outside, scalar(0), b.Cast(present, DType::kF32));
+  NodeId weight = b.Mul(Triangle(b, b.Unsqueeze(at, 3), index), b.Unsqueeze(counts, 3));
+  NodeId read = index;
+  if (merged) {
+    weight = b.Reduce(ir::ReduceKind::kSum, weight, {2}, false);
+    read = b.Slice(index, 2, 0, 1, 1);
+  }
+  axis.weight = b.Reshape(weight, flat);
+  axis.index = b.Reshape(b.Cast(Clamp(b, read, 0, last), DType::kI64), flat);
+  axis.present = b.Reshape(b.Expand(b.Unsqueeze(present, 3), around), {rois, bins * samples * around[3]});
   return axis;
 }
 
@@ -139,31 +163,34 @@ Status RoiAlign(OpContext& c) {
     return c.Give(b.Constant(ir::ConstantData::Own(c.dtype(0), y, {})));
   }
   const NodeId boxes = b.Cast(c.In(1), DType::kF32), data = Widen(b, c.In(0));
-  RoiAxis rows = SampleAxis(b, a, boxes, 1, x[2], a.height),
-          columns = SampleAxis(b, a, boxes, 0, x[3], a.width);
+  const RoiAxis rows = SampleAxis(b, a, boxes, 1, x[2], a.height),
+                columns = SampleAxis(b, a, boxes, 0, x[3], a.width);
   RONDO_ASSIGN_OR_RETURN(const Shape out,
-                         c.MakeShape({rois, x[1], rows.bins * rows.samples, columns.bins * columns.samples}));
-  const auto along = [&](NodeId v, bool of_rows) {
-    return b.Reshape(v, of_rows ? Shape{rois, 1, out[2], 1} : Shape{rois, 1, 1, out[3]});
-  };
-  for (size_t k = 0; k < 2; ++k) {
-    for (auto* part : {&rows.taps.index, &rows.taps.weight}) (*part)[k] = along((*part)[k], true);
-    for (auto* part : {&columns.taps.index, &columns.taps.weight}) (*part)[k] = along((*part)[k], false);
-  }
+                         c.MakeShape({rois, x[1], a.height * rows.taps, a.width * columns.taps}));
+  const auto of_rows = [&](NodeId v) { return b.Reshape(v, {rois, 1, out[2], 1}); };
+  const auto of_columns = [&](NodeId v) { return b.Reshape(v, {rois, 1, 1, out[3]}); };
+  // Where the picture's first channel begins, and in it the row.
+  std::vector<int64_t> pictures;
+  for (int64_t i = 0; i < x[0]; ++i) pictures.push_back(i * x[1] * x[2] * x[3]);
+  const NodeId picture = b.Gather(b.I64(pictures), c.In(2), 0, false);
+  const NodeId row = b.Add(b.BinaryScalar(TapeOp::kMul, rows.index, static_cast<double>(x[3])),
+                           b.Reshape(picture, {rois, 1}));
   ir::IndexedAttrs attrs;
   attrs.map = ir::DenseView(out);
   int64_t* strides = attrs.map.steps[0].strides;
   strides[0] = strides[2] = strides[3] = 0;
   strides[1] = x[2] * x[3];
-  attrs.dims = {{x[1] * x[2] * x[3], x[0], false}, {x[3], x[2], false}, {1, x[3], false}};
-  const NodeId batch = b.Expand(b.Reshape(c.In(2), {rois, 1, 1, 1}), out);
-  const std::vector<NodeId> reads = FourReads(b, data, attrs, out, {batch}, rows.taps, columns.taps);
-  NodeId value = reads[0];
-  for (size_t i = 1; i < 4; ++i) value = b.Binary(a.average ? TapeOp::kAdd : TapeOp::kMax, value, reads[i]);
-  const NodeId present = b.Binary(TapeOp::kBitAnd, along(rows.present, true), along(columns.present, false));
+  attrs.dims = {{1, pictures.back() + (x[2] - 1) * x[3] + 1, false}, {1, x[3], false}};
+  const NodeId read = b.IndexedRead(
+      data, {b.Expand(of_rows(row), out), b.Expand(of_columns(columns.index), out)}, attrs, out);
   const DType type = b.dtype(data);
-  const Shape parts{rois, x[1], rows.bins, rows.samples, columns.bins, columns.samples};
-  value = b.Select(present, value, b.Scalar(type, a.average ? 0 : -INFINITY));
+  const NodeId weight = b.Mul(of_rows(rows.weight), of_columns(columns.weight));
+  NodeId value = b.Mul(read, b.Cast(weight, type));
+  if (!a.average) {
+    const NodeId present = b.Binary(TapeOp::kBitAnd, of_rows(rows.present), of_columns(columns.present));
+    value = b.Select(present, value, b.Scalar(type, -INFINITY));
+  }
+  const Shape parts{rois, x[1], a.height, rows.taps, a.width, columns.taps};
   value = b.Reduce(a.average ? ir::ReduceKind::kSum : ir::ReduceKind::kMax, b.Reshape(value, parts), {3, 5},
                    false);
   const NodeId counts = b.Cast(b.Reshape(b.Mul(rows.count, columns.count), {rois, 1, 1, 1}), type);
@@ -279,11 +306,11 @@ Status DeformConv(OpContext& c) {
   const std::vector<NodeId> reads = FourReads(b, data, attrs, out, {}, axis_taps(0), axis_taps(1));
   NodeId value = b.Add(b.Add(reads[0], reads[1]), b.Add(reads[2], reads[3]));
   if (c.Has(4)) value = b.Mul(value, b.Reshape(b.Cast(c.In(4), type), places));
-  const NodeId columns = b.Reshape(value, {x[0], groups, w[1] * taps, oh * ow});
-  const NodeId weights = b.Reshape(b.Cast(c.In(1), type), {groups, w[0] / groups, w[1] * taps});
+  const NodeId columns = b.Reshape(b.Cast(value, c.dtype(0)), {x[0], groups, w[1] * taps, oh * ow});
+  const NodeId weights = b.Reshape(c.In(1), {groups, w[0] / groups, w[1] * taps});
   NodeId y = b.Reshape(b.MatMul(weights, columns), {x[0], w[0], oh, ow});
-  if (c.Has(3)) y = b.Add(y, AlongAxis(b, b.Cast(c.In(3), type), 1, 4));
-  return c.Give(b.Cast(y, c.dtype(0)));
+  if (c.Has(3)) y = b.Add(y, AlongAxis(b, b.Cast(c.In(3), c.dtype(0)), 1, 4));
+  return c.Give(y);
 }
 
 constexpr OpRow kOps[] = {

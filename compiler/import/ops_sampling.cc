@@ -135,33 +135,33 @@ Status GridSample(OpContext& c) {
   std::vector<int64_t> dims = {x[0], x[1]};
   dims.insert(dims.end(), grid.begin() + 1, grid.end() - 1);
   RONDO_ASSIGN_OR_RETURN(Shape out, c.MakeShape(dims));
-  NodeId places = b.Cast(c.In(1), DType::kF32), data = Widen(b, c.In(0));
+  const NodeId places = b.Cast(c.In(1), DType::kF32), data = Widen(b, c.In(0));
+  std::vector<std::vector<AxisTap>> taps;
+  for (int a = 0; a < axes; ++a) {
+    NodeId one = b.Squeeze(b.Slice(places, grid.rank - 1, axes - 1 - a, 1, 1), grid.rank - 1);
+    taps.push_back(AxisSampler(b, attrs, x[a + 2]).Taps(b.Unsqueeze(one, 1)));
+  }
 
-  ir::IndexedAttrs read;
+  // All channels read the same elements of their pictures: one index and one weight for each.
   const ir::View dense = ir::DenseView(x);
+  ir::IndexedAttrs read;
   ir::ViewStep step;
   step.shape = out;
   step.strides[0] = dense.steps[0].strides[0];
   step.strides[1] = dense.steps[0].strides[1];
   read.map = ir::View{{step}};
-  std::vector<std::vector<AxisTap>> taps;
-  for (int a = 0; a < axes; ++a) {
-    read.dims.push_back({dense.steps[0].strides[a + 2], x[a + 2], false});
-    NodeId one = b.Squeeze(b.Slice(places, grid.rank - 1, axes - 1 - a, 1, 1), grid.rank - 1);
-    taps.push_back(AxisSampler(b, attrs, x[a + 2]).Taps(b.Unsqueeze(one, 1)));
-  }
-
+  read.dims = {{1, step.strides[1], false}};
   NodeId sum = kNoNode;
   std::vector<size_t> at(static_cast<size_t>(axes), 0);
   for (bool more = true; more;) {
-    std::vector<NodeId> index;
-    NodeId weight = kNoNode;
+    NodeId index = kNoNode, weight = kNoNode;
     for (size_t a = 0; a < at.size(); ++a) {
       const AxisTap& tap = taps[a][at[a]];
-      index.push_back(b.Expand(tap.index, out));
+      const double extent = static_cast<double>(x[static_cast<int>(a) + 2]);
+      index = a == 0 ? tap.index : b.Add(b.BinaryScalar(TapeOp::kMul, index, extent), tap.index);
       if (tap.weight != kNoNode) weight = weight == kNoNode ? tap.weight : b.Mul(weight, tap.weight);
     }
-    NodeId value = b.IndexedRead(data, index, read, out);
+    NodeId value = b.IndexedRead(data, {b.Expand(index, out)}, read, out);
     if (weight != kNoNode) value = b.Mul(value, b.Cast(weight, b.dtype(value)));
     sum = sum == kNoNode ? value : b.Add(sum, value);
     more = false;

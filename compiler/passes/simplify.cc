@@ -148,9 +148,17 @@ std::optional<ir::View> ConstantElements(Match& m, size_t first) {
 NodeId Read(Match& m) {
   const std::vector<NodeId> in = m.node().inputs;
   if (std::optional<ir::View> view = ConstantElements(m, 1)) return m.Make().ViewNode(in[0], *view);
-  // Reads of a view become reads of its storage.
   const Graph& g = m.graph();
   ir::IndexedAttrs attrs = m.node().As<ir::IndexedAttrs>();
+  // Elements are widened after they are read, so that no wide copy of all elements is needed.
+  const Node& wide = g.node(in[0]);
+  if (wide.op == Op::kPointwise && wide.As<ir::PointwiseAttrs>().op == TapeOp::kCast &&
+      HoldsExactly(g.node(wide.inputs[0]).dtype, wide.dtype)) {
+    Builder b = m.Make();
+    return b.Cast(b.IndexedRead(wide.inputs[0], {in.begin() + 1, in.end()}, attrs, m.node().shape),
+                  wide.dtype);
+  }
+  // Reads of a view become reads of its storage.
   if (g.node(in[0]).op != Op::kView || !ir::Rebase(g.ViewOf(in[0]), &attrs)) return kNoNode;
   return m.Make().IndexedRead(g.BaseOf(in[0]), {in.begin() + 1, in.end()}, attrs, m.node().shape);
 }

@@ -113,5 +113,33 @@ TEST(GpuWindows, ReductionsOfRowsSideBySideMatchTheReference) {
   suite.Run();
 }
 
+// Elements of rows lie apart, and so do those of neighbouring rows: short rows share a warp all the same.
+TEST(GpuWindows, ShortRowsOfElementsFarApartMatchTheReference) {
+  constexpr int64_t kApart = 3;
+  Suite suite;
+  suite.each = suite.processors = 1;
+  uint32_t seed = 900;
+  for (const auto& [rows, elements] :
+       std::vector<std::pair<int64_t, int64_t>>{{3000, 4}, {40, 9}, {1500, 64}, {7, 200}}) {
+    for (DType type : kFloats) {
+      Random random(seed);
+      Case& c = suite.Add("short rows " + std::to_string(seed++) + " " + Name(type));
+      MakeColumns(rows, 1, elements, type, &c.maker);
+      Span<int64_t> strides = c.arena.New<int64_t>(3);
+      strides[0] = kApart * elements;
+      strides[2] = kApart;
+      c.maker.operands[0].strides = strides;
+      c.maker.sizes[0] = rows * elements * kApart;
+      c.memory.Randomise(c.maker, random);
+      c.tolerance = ToleranceOf(type, 1);
+    }
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("threadIdx.x / 1;"), std::size(kFloats));
+  EXPECT_EQ(suite.Count("threadIdx.x / 8;"), std::size(kFloats));
+  EXPECT_EQ(suite.Count("threadIdx.x / 16;"), std::size(kFloats));
+  EXPECT_EQ(suite.Count("threadIdx.x / 32;"), std::size(kFloats));
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -59,7 +61,7 @@ TEST(OperatorsTest, NegativePlacesInASequenceCountFromItsEnd) {
 }
 
 TEST(OperatorsTest, ATransformAndItsInverseGiveTheSignalBack) {
-  for (int64_t n : {6, 7}) {
+  for (int64_t n : {6, 7, 420, 512}) {  // in one step and in two
     ModelMaker m;
     m.Input("x", {1, n, 1});
     m.Ints("axis", {1});
@@ -72,12 +74,51 @@ TEST(OperatorsTest, ATransformAndItsInverseGiveTheSignalBack) {
     auto graph = Import(m);
     ASSERT_TRUE(graph.ok()) << graph.status().message();
     EXPECT_EQ(graph->node(graph->outputs[0].node).shape, Shape({1, n, 1}));
-    std::vector<float> x = {1, -2, 3, 0.5f, 4, 0, 7};
-    x.resize(static_cast<size_t>(n));
+    std::vector<float> x;
+    for (int64_t i = 0; i < n; ++i) x.push_back(static_cast<float>(i * i % 17) - 8);
     std::vector<double> y = Evaluate(*graph, x);
     ASSERT_EQ(y.size(), x.size());
     for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], x[i], 1e-5);
   }
+}
+
+// Lengths of several steps are much faster than one matrix, and most are too long for one.
+TEST(OperatorsTest, LongTransformsMatchTheirDefinition) {
+  for (int64_t n : {420, 1 << 14}) {
+    ModelMaker m;
+    m.Input("x", {1, n, 2});
+    m.Ints("axis", {1});
+    m.Node("DFT", {"x", "", "axis"}, {"y"});
+    m.Output("y");
+    auto graph = Import(m);
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    std::vector<float> x;
+    for (int64_t i = 0; i < 2 * n; ++i) x.push_back(static_cast<float>(i * i % 29) / 29);
+    const std::vector<double> y = Evaluate(*graph, x);
+    ASSERT_EQ(y.size(), x.size());
+    for (int64_t k : {int64_t{0}, int64_t{1}, n / 3, n / 2, n - 1}) {
+      std::complex<double> sum = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const double turns = static_cast<double>(i * k % n) / static_cast<double>(n);
+        const auto at = static_cast<size_t>(2 * i);
+        sum += std::complex<double>(x[at], x[at + 1]) * std::polar(1.0, -2 * std::acos(-1.0) * turns);
+      }
+      EXPECT_NEAR(y[static_cast<size_t>(2 * k)], sum.real(), 1e-6 * static_cast<double>(n)) << n << ", " << k;
+      EXPECT_NEAR(y[static_cast<size_t>(2 * k + 1)], sum.imag(), 1e-6 * static_cast<double>(n))
+          << n << ", " << k;
+    }
+  }
+}
+
+TEST(OperatorsTest, TransformsOfLargePrimesAreRefused) {
+  ModelMaker m;
+  m.Input("x", {1, 4099, 2});
+  m.Ints("axis", {1});
+  m.Node("DFT", {"x", "", "axis"}, {"y"});
+  m.Output("y");
+  const auto graph = Import(m);
+  ASSERT_FALSE(graph.ok());
+  EXPECT_NE(std::strstr(graph.status().message(), "a transform of 4099 points: rondo knows"), nullptr);
 }
 
 TEST(OperatorsTest, SamplesBetweenElementsWeighTheirNeighbours) {

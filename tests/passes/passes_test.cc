@@ -17,6 +17,20 @@ TEST(Simplify, WhetherAWidenedNumberIsInfiniteIsAskedOfItself) {
   EXPECT_EQ(s.CountOf(TapeOp::kCast), 1) << ir::Dump(s.g);
 }
 
+// Otherwise all elements would be written as wide numbers first.
+TEST(Simplify, ElementsAreWidenedAfterTheyAreRead) {
+  SmallGraph s;
+  const NodeId index = s.In("index", {3}, DType::kI64);
+  s.Out("some", s.b.Gather(s.b.Cast(s.In("x", {4, 7}, DType::kF16), DType::kF32), index, 1));
+  s.Out("rounded first", s.b.Gather(s.b.Cast(s.In("z", {4, 7}), DType::kF16), index, 1));
+  ExpectSame(&s, Simplify, {}, 3);
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    const ir::Node& node = s.g.node(id);
+    if (node.dead || node.op != Op::kIndexedRead) continue;
+    EXPECT_EQ(node.dtype, DType::kF16) << ir::Dump(s.g);
+  }
+}
+
 TEST(FoldConstantsTest, FoldsWhatDependsOnConstantsAloneButNoSyntheticWeight) {
   SmallGraph s;
   auto data = std::make_shared<ir::ConstantData>();

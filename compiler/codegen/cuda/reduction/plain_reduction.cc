@@ -1,19 +1,14 @@
-// Row reductions with one warp or block for each row; shared memory holds the row's kept values.
+// Row reductions one element at a time, with a block, a warp or a part of one for each row; shared memory
+// holds the row's kept values.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/batches.h"
-#include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduction/reduction_variants.h"
 #include "compiler/codegen/cuda/reduction/row_shape.h"
 
 namespace rondo::cuda {
-
-int64_t WidthOfPlainRow(const PartContext& context) {
-  const int64_t elements = context.Points(context.part.outer, context.part.loops.size());
-  return elements <= GpuTableOf(context.target).row_warp_elements ? 32 : int64_t{kCudaBlock};
-}
 
 namespace {
 

@@ -9,7 +9,7 @@ extern const KernelVariant kRunningSums;  // rows that are sums of the first ele
 extern const KernelVariant kTeamReduction;    // long rows, split over the blocks of a cluster
 extern const KernelVariant kRowReduction;     // rows read once, as vectors, and kept in registers
 extern const KernelVariant kColumnReduction;  // adjacent rows, whose elements threads and blocks share
-extern const KernelVariant kPlainReduction;   // a warp or a block for each row
+extern const KernelVariant kPlainReduction;   // everything else, by elements
 
 // The first that suits a part is used: none has an estimate.
 inline constexpr const KernelVariant* kReductionVariants[] = {&kRunningSums, &kTeamReduction, &kRowReduction,

@@ -388,6 +388,13 @@ int64_t WidthOf(const PartContext& context, const RowShape& shape) {
 
 }  // namespace
 
+int64_t WidthOfPlainRow(const PartContext& context) {
+  RowShape shape;
+  shape.vectors = context.Points(context.part.outer, context.part.loops.size());
+  const int64_t width = WidthOf(context, shape);
+  return context.part.kept == 0 ? width : std::max(width, kWarp);  // a block keeps few rows
+}
+
 std::optional<RowShape> ShapeOfRow(const PartContext& context) {
   constexpr int64_t kMostRegisters = 96;  // of one thread, for what a row keeps
   constexpr int64_t kMostRounds = 16;
