@@ -89,6 +89,28 @@ NodeId Checked(ir::Builder& b, NodeId x, NodeId bad) {
   return b.IndexedRead(x, {b.Expand(bad, b.shape(x))}, attrs, b.shape(x));
 }
 
+NodeId InRoom(ir::Builder& b, NodeId x, const ir::Dims& room, double number) {
+  Shape whole = b.shape(x);
+  for (int d = 0; d < whole.rank; ++d) whole[d] = room[static_cast<size_t>(d)].extent();
+  const NodeId filled = b.Expand(b.Scalar(b.dtype(x), number), whole);
+  if (b.shape(x).elements() == 0) return filled;
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::DenseView(b.shape(x));
+  attrs.may_collide = false;
+  std::vector<NodeId> places;
+  const ir::View dense = ir::DenseView(whole);
+  for (int d = 0; d < whole.rank; ++d) {
+    const int64_t stride = dense.steps[0].strides[d];
+    const bool moves = !room[static_cast<size_t>(d)].known() || !b.SizeOf(x, d).known();
+    attrs.map.steps[0].strides[d] = moves ? 0 : stride;
+    if (!moves) continue;
+    attrs.dims.push_back({stride, whole[d], false});
+    places.push_back(b.IotaOver(b.SizesOf(x), d));
+  }
+  // Padding is not written (mask_padding.h).
+  return places.empty() ? x : b.IndexedWrite(filled, x, places, attrs);
+}
+
 NodeId Count(ir::Builder& b, NodeId condition) { return b.Cast(condition, DType::kI64); }
 
 }  // namespace data_sizes
@@ -124,27 +146,6 @@ Status RefuseDataSize(const Value& value, const std::string& what) {
       from.c_str(), what.c_str());
 }
 
-// Whether each element of input `i` belongs to the run and is not 0: bool, of the input's extents.
-static NodeId Present(OpContext& c, int i) {
-  ir::Builder& b = c.b;
-  const NodeId there = b.Cast(c.In(i), DType::kBool);
-  const ir::Dims sizes = c.SizesOf(i);
-  const Shape shape = c.shape(i);
-  ir::IndexedAttrs attrs;
-  attrs.map = ir::DenseView(shape);
-  attrs.may_collide = false;
-  std::vector<NodeId> index;
-  for (int d = 0; d < shape.rank; ++d) {
-    if (sizes[static_cast<size_t>(d)].known()) continue;
-    attrs.dims.push_back({attrs.map.steps[0].strides[d], shape[d], false});
-    attrs.map.steps[0].strides[d] = 0;
-    index.push_back(b.IotaOver(sizes, d));
-  }
-  if (index.empty()) return there;
-  // Written by index, padding stays 0 (mask_padding.h).
-  return b.IndexedWrite(b.Expand(b.Ints(DType::kBool, Shape{}, {0}), shape), there, index, attrs);
-}
-
 Status DataSizedNonZero(OpContext& c) {
   (void)c.host.NameSizes();
   ir::Builder& b = c.b;
@@ -163,7 +164,9 @@ Status DataSizedNonZero(OpContext& c) {
   }
   space->most = 1;
   for (const ir::Size& size : c.SizesOf(0)) space->most *= size.most();
-  space->real = b.Reshape(Present(c, 0), {space->length});
+  space->of = b.Cast(c.In(0), DType::kBool);
+  space->real =
+      b.Reshape(data_sizes::InRoom(b, space->of, {c.shape(0).begin(), c.shape(0).end()}, 0), {space->length});
   std::vector<int64_t> places;
   int64_t run = shape.elements();
   for (int d = 0; d < c.rank(0); ++d) {

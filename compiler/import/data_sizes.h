@@ -23,7 +23,8 @@ struct DataSizedDim {
   std::string source;     // the node that made it: `NonZero "/mlp/NonZero"`
   NodeId real = kNoNode;  // bool [length]
   int64_t length = 0;
-  int64_t most = 0;  // how many can be real; 0: all
+  int64_t most = 0;     // how many can be real; 0: all
+  NodeId of = kNoNode;  // of NonZero: the bool tensor whose true elements are the real places
   // If the real places are consecutive: they are [start, end), i64 []; otherwise kNoNode.
   NodeId start = kNoNode, end = kNoNode;
   // For rows of texts, `each` per text, of which each text's first ones are real: their numbers, i64 [texts];

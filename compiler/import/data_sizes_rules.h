@@ -50,6 +50,10 @@ NodeId NumberOf(ir::Builder& b, const DataSizedDim& space);
 // x with its real places first, in their order, and zeros behind them: `room` places.
 NodeId RealFirst(ir::Builder& b, NodeId x, const DataSizedDim& space, int axis, NodeId number, int64_t room);
 
+// The elements of x that belong to the run, followed by `number` along each dim: a tensor without padding,
+// which has the extents of `room`. Dims known there are as long as x's if those are known, too.
+NodeId InRoom(ir::Builder& b, NodeId x, const ir::Dims& room, double number);
+
 // Which places are real, shaped for a tensor of `rank` dims that has the places along `axis`.
 NodeId RealAlong(ir::Builder& b, const Space& space, int axis, int rank);
 // x; the run ends with a fault unless `bad` (i64 []) is 0.

@@ -24,6 +24,14 @@ bool IsFilledWith(const PaddedDim& dim, double number) {
                      [&](const PaddedAxis& axis) { return !axis.padded() || axis.fill == number; });
 }
 
+// The number of its positions in a run.
+std::string Text(const PaddedDim& dim) {
+  std::string text;
+  for (const PaddedAxis& axis : dim.axes)
+    text += (text.empty() ? "\"" : " times \"") + axis.size.Text() + "\"";
+  return text.empty() ? "all" : text;
+}
+
 }  // namespace
 
 Result<OutputSizes> PaddingMasker::Run() {
@@ -59,9 +67,9 @@ Status PaddingMasker::Visit(NodeId id, PaddedDims* dims) {
   *dims = Unpadded(n.shape);
   switch (n.op) {
     case Op::kInput:
+    case Op::kConstant:
       for (int d = 0; d < n.shape.rank; ++d) SetSize(id, d, 0, dims);
       return Status::Ok();
-    case Op::kConstant:
     case Op::kIota: return Status::Ok();
     case Op::kView: return VisitView(id, dims);
     case Op::kPointwise: return VisitPointwise(id, dims);
@@ -183,7 +191,8 @@ Status PaddingMasker::Join(const std::vector<NodeId>& operands, int first, int e
       if (dim.repeated && !dim.padded()) continue;
       repeated = false;
       if (found != nullptr && !SamePadding(*found, dim))
-        return Refuse("its operands have different numbers of positions in dimension " + std::to_string(d));
+        return Refuse("its operands have different numbers of positions in dimension " + std::to_string(d) +
+                      ", " + Text(*found) + " and " + Text(dim));
       found = &dim;
     }
     if (found != nullptr) (*dims)[at] = *found;

@@ -105,10 +105,11 @@ Status PaddingMasker::CheckIndices(NodeId id, size_t first) {
     PaddedDims dims = dims_of(data);
     if (AxesIndexed(data, indices[k], &dims).empty()) continue;
     const std::optional<PaddedAxis> axis = AxisIndexed(data, indices[k]);
-    if (indices[k].wrap || !axis)
-      return Refuse("its index counts positions of a padded dimension from the end, or with others");
+    if (!axis) return Refuse("its index counts positions of a padded dimension with others");
     if (!StaysWithin(id, input(id, first + k), *axis))
       return Refuse("it reads positions of a padded dimension that a run may not have");
+    // Counted from the start already (Builder::FromStart), not from the end of the room.
+    g_->node(id).As<ir::IndexedAttrs>().dims[k].wrap = false;
   }
   return Status::Ok();
 }

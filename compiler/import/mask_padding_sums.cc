@@ -43,8 +43,17 @@ Status PaddingMasker::VisitReduce(NodeId id, PaddedDims* dims) {
 }
 
 Status PaddingMasker::VisitTopK(NodeId id, PaddedDims* dims) {
+  const int last = b_.shape(id).rank - 1;
+  const PaddedDim over = Joined(dims_of(input(id, 0)).back());
+  if (over.axes.size() > 1) return RefuseOver("it looks for the first elements", over);
+  // Behind all elements in order, and after those equal to it.
+  const bool largest = g_->node(id).As<ir::ReduceAttrs>().kind == ir::ReduceKind::kMax;
+  if (over.padded())
+    MaskInput(
+        id, 0, last,
+        NeutralNumber(largest ? ir::ReduceKind::kArgMax : ir::ReduceKind::kArgMin, b_.dtype(input(id, 0))));
   *dims = dims_of(input(id, 0));
-  if (dims->back().padded()) return RefuseOver("it looks for the first elements", dims->back());
+  dims->back() = {};
   ForgetFills(dims);
   return Status::Ok();
 }

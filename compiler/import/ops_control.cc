@@ -5,6 +5,7 @@
 #include "compiler/import/data_loop.h"
 #include "compiler/import/data_sizes_rules.h"
 #include "compiler/import/decompose.h"
+#include "compiler/import/join_branches.h"
 #include "compiler/import/loop_rounds.h"
 #include "compiler/import/registry.h"
 #include "formats/onnx/onnx.pb.h"
@@ -18,9 +19,9 @@ Result<const onnx::GraphProto*> Subgraph(OpContext& c, const char* name) {
   return &a->g();
 }
 
-// Cosines or sines [positions, half] for short and for long texts, made equally long. The condition never
-// chooses a position beyond the end of the original table. False if they are anything else.
-bool SameLength(OpContext& c, const std::string& name, NodeId* a, NodeId* d) {
+// Makes cosines or sines [positions, half] for short and for long texts equally long. The condition never
+// chooses a position beyond the end of the original table. Anything else stays as it is.
+void MakeEquallyLong(OpContext& c, const std::string& name, NodeId* a, NodeId* d) {
   constexpr int64_t kMostBytes = int64_t{1} << 32;
   std::shared_ptr<const ir::ConstantData> tables[2];
   NodeId* nodes[] = {a, d};
@@ -29,10 +30,10 @@ bool SameLength(OpContext& c, const std::string& name, NodeId* a, NodeId* d) {
     const Shape& shape = c.b.shape(*nodes[i]);
     if (shape.rank != 2 || shape[1] != c.b.shape(*a)[1] || shape.elements() == 0 ||
         !c.b.ConstantValue(*nodes[i], kMostBytes, &tables[i]))
-      return false;
+      return;
     rows = std::max(rows, shape[0]);
   }
-  if (!c.host.IsRotaryCache(name)) return false;
+  if (!c.host.IsRotaryCache(name)) return;
   for (int i : {0, 1}) {
     if (tables[i]->shape[0] == rows) continue;
     std::vector<uint8_t> bytes(tables[i]->bytes.begin(), tables[i]->bytes.end());
@@ -40,7 +41,6 @@ bool SameLength(OpContext& c, const std::string& name, NodeId* a, NodeId* d) {
     bytes.resize(static_cast<size_t>(shape.elements() * ByteSize(tables[i]->dtype)));
     *nodes[i] = c.b.Constant(ir::ConstantData::Own(tables[i]->dtype, shape, std::move(bytes)));
   }
-  return true;
 }
 
 // A branch of an If whose condition is known only at run time. It is computed in every run, but its faults
@@ -60,36 +60,6 @@ Result<std::vector<Value>> RunBranch(OpContext& c, const onnx::GraphProto& graph
                             inputs[0].c_str(), inputs.size() > 1 ? " and other inputs" : "");
 }
 
-// Joins a and d, which differ in length along one axis; the condition decides the length. False if they
-// differ in any other way.
-bool OfOneLength(OpContext& c, NodeId condition, NodeId a, NodeId d, Value* value) {
-  ir::Builder& b = c.b;
-  const Shape of_a = b.shape(a), of_d = b.shape(d);
-  int axis = -1;
-  if (of_a.rank != of_d.rank || of_a.elements() == 0 || of_d.elements() == 0) return false;
-  for (int i = 0; i < of_a.rank; ++i) {
-    if (of_a[i] == of_d[i]) continue;
-    if (axis >= 0) return false;
-    axis = i;
-  }
-  const int64_t length = std::max(of_a[axis], of_d[axis]);
-  const auto longer = [&](NodeId x) {
-    std::vector<int64_t> before(static_cast<size_t>(of_a.rank)), after = before;
-    after[static_cast<size_t>(axis)] = length - b.shape(x)[axis];
-    return b.PadConstant(x, b.Scalar(b.dtype(x), 0), before, after);
-  };
-  auto space = std::make_shared<DataSizedDim>();
-  space->source = c.b.sources().empty() ? c.proto.op_type() : c.b.sources()[0];
-  space->length = length;
-  space->start = b.I64({0});
-  space->start = b.Reshape(space->start, Shape{});
-  space->end = b.Select(condition, b.Scalar(DType::kI64, static_cast<double>(of_a[axis])),
-                        b.Scalar(DType::kI64, static_cast<double>(of_d[axis])));
-  space->real = b.Binary(TapeOp::kLess, b.Iota({length}, 0), b.Expand(space->end, {length}));
-  *value = data_sizes::WithDim(b.Select(condition, longer(a), longer(d)), space, axis);
-  return true;
-}
-
 // Computes both branches and keeps one. The other one has no effect and fails no run.
 Status SelectBranch(OpContext& c, const onnx::GraphProto& then_graph, const onnx::GraphProto& else_graph) {
   NodeId condition = c.b.Reshape(c.In(0), Shape{});
@@ -97,22 +67,11 @@ Status SelectBranch(OpContext& c, const onnx::GraphProto& then_graph, const onnx
   RONDO_ASSIGN_OR_RETURN(std::vector<Value> no, RunBranch(c, else_graph, c.b.Unary(TapeOp::kNot, condition)));
   for (size_t i = 0; i < yes.size() && i < no.size() && static_cast<int>(i) < c.num_outputs(); ++i) {
     Value &a = yes[i], &d = no[i];
-    const bool alike = !a.is_sequence && !d.is_sequence && a.node != kNoNode && d.node != kNoNode &&
-                       c.b.dtype(a.node) == c.b.dtype(d.node);
-    Value of_one_length;
-    if (alike && (c.b.shape(a.node) == c.b.shape(d.node) ||
-                  SameLength(c, c.proto.output(static_cast<int>(i)), &a.node, &d.node))) {
-      c.Set(static_cast<int>(i), c.b.Select(condition, a.node, d.node));
-    } else if (alike && OfOneLength(c, condition, a.node, d.node, &of_one_length)) {
-      c.SetValue(static_cast<int>(i), of_one_length);
-    } else {
-      (void)c.Known(c.In(0));  // reports the inputs that decide
-      return Status::Error(
-          Code::kUnsupported,
-          "its condition depends on the model's inputs, and the branches differ in type or in more than one "
-          "dim (output %zu); where one input decides it, say which branch is meant (--bind INPUT=VALUE)",
-          i);
-    }
+    if (a.is_sequence || d.is_sequence || a.node == kNoNode || d.node == kNoNode)
+      return RefuseBranches(c, static_cast<int>(i));
+    MakeEquallyLong(c, c.proto.output(static_cast<int>(i)), &a.node, &d.node);
+    RONDO_ASSIGN_OR_RETURN(Value joined, JoinBranches(c, condition, a, d, static_cast<int>(i)));
+    c.SetValue(static_cast<int>(i), std::move(joined));
   }
   return Status::Ok();
 }

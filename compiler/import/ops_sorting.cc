@@ -1,5 +1,5 @@
-// TopK and Unique. Unique, and TopK of rows whose length a run decides, compare all pairs of elements: an
-// element's rank is the number of elements that come before it, so that needs no data-dependent control flow.
+// TopK and Unique. Unique compares all pairs of elements: an element's rank is the number of elements that
+// come before it, so that needs no data-dependent control flow.
 #include <limits>
 
 #include "compiler/import/data_sizes_rules.h"
@@ -48,31 +48,25 @@ ir::IndexedAttrs InRows(const Shape& places, int64_t n) {
 // x [rows, n] at places [rows, k] of each row.
 NodeId RowsAt(Builder& b, NodeId x, NodeId places) {
   const Shape shape = b.shape(places);
-  return b.IndexedRead(x, {places}, InRows(shape, b.shape(x)[1]), shape, {shape[0], shape[1]});
+  return b.IndexedRead(x, {places}, InRows(shape, b.shape(x)[1]), shape, b.SizesOf(places));
 }
 
-// Places of the first k elements of rows x [rows, n] in order, [rows, k] i64.
-NodeId FirstPlaces(Builder& b, NodeId x, int64_t k, bool largest) {
-  if (k == 1)
-    return b.Reduce(largest ? ir::ReduceKind::kArgMax : ir::ReduceKind::kArgMin, Ordered(b, x), {1}, true);
-  if (b.SizeOf(x, 1).known()) return b.TopK(x, k, largest);
-  // A run decides the length: the place whose rank is r, for each r below k.
-  const int64_t rows = b.shape(x)[0], n = b.shape(x)[1];
-  NodeId rank = b.Expand(b.Unsqueeze(Ranks(b, Ordered(b, x), largest), 1), {rows, k, n});
-  const ir::Dims sizes = {rows, k, b.SizeOf(x, 1)};
-  NodeId here = b.Binary(TapeOp::kEqual, rank, b.IotaOver(sizes, 1));
-  NodeId place = b.Select(here, b.IotaOver(sizes, 2), b.Scalar(DType::kI64, 0));
-  return b.Reduce(ir::ReduceKind::kSum, place, {2}, false);
+// `index` [rows, k]; the run ends with a fault if k is greater than n, the number of elements in each row.
+NodeId CheckedPlaces(Builder& b, NodeId index, const ir::Size& k, const ir::Size& n) {
+  if (k.most() <= n.least() || Min(k, n) == k) return index;
+  const NodeId number = b.Number(n);
+  const NodeId bad = data_sizes::Count(b, b.Binary(TapeOp::kLess, number, b.Number(k)));
+  return b.Binary(TapeOp::kMin, index, data_sizes::Checked(b, number, bad));
 }
 
 Status TopK(OpContext& c) {
   if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "input 0 has type bool");
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", -1), c.rank(0)));
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> counts, c.ConstantInts(1));
+  RONDO_ASSIGN_OR_RETURN(const ir::Dims counts, c.Sizes(1));
   Builder& b = c.b;
   Shape shape = c.shape(0);
-  int64_t n = shape[axis];
-  int64_t k = counts.size() == 1 ? counts[0] : -1;
+  const ir::Size size = c.SizeOf(0, axis), count = counts.size() == 1 ? counts[0] : ir::Size(-1);
+  const int64_t n = shape[axis], k = count.known() ? count.extent() : std::min(count.extent(), n);
   if (k < 0 || k > n) {
     return Status::Error(Code::kCorrupt, "the first %lld of %lld elements", static_cast<long long>(k),
                          static_cast<long long>(n));
@@ -93,13 +87,11 @@ Status TopK(OpContext& c) {
   Shape moved_shape = b.shape(moved);
   int64_t rows = shape.elements() / n;
   NodeId x = b.Reshape(moved, {rows, n});
-  if (n > kMaxCompared && k > 1 && !b.SizeOf(x, 1).known()) {
-    return Status::Error(Code::kUnsupported,
-                         "the first %lld of rows of up to %lld elements, as a run decides; the limit is %lld",
-                         static_cast<long long>(k), static_cast<long long>(n),
-                         static_cast<long long>(kMaxCompared));
-  }
-  NodeId index = FirstPlaces(b, x, k, largest);
+  NodeId index =
+      k == 1 && count.known()
+          ? b.Reduce(largest ? ir::ReduceKind::kArgMax : ir::ReduceKind::kArgMin, Ordered(b, x), {1}, true)
+          : b.TopK(x, k, largest);
+  index = CheckedPlaces(b, b.WithSizes(index, {b.SizeOf(x, 0), count}), count, size);
   NodeId values = RowsAt(b, x, index);
   Shape out = WithDim(moved_shape, shape.rank - 1, k);
   c.Set(0, b.Transpose(b.Reshape(values, out), back));

@@ -205,7 +205,14 @@ Status NonMaxSuppression(OpContext& c) {
     return Status::Error(Code::kCorrupt, "boxes of shape %s and scores of shape %s", Text(c.shape(0)).c_str(),
                          Text(c.shape(1)).c_str());
   }
-  const Shape scores = c.shape(1);
+  // Room for the most boxes that a run can have; the scores of padding choose nothing.
+  const auto in_room = [&](int i, double padding) {
+    ir::Dims dims;
+    for (const ir::Size& size : c.SizesOf(i)) dims.emplace_back(size.unknown() ? size.extent() : size.most());
+    return data_sizes::InRoom(b, c.In(i), dims, padding);
+  };
+  const NodeId own_boxes = in_room(0, 0), own_scores = in_room(1, -std::numeric_limits<double>::infinity());
+  const Shape scores = b.shape(own_scores);
   int64_t most = 0;
   if (c.Has(2)) {
     RONDO_ASSIGN_OR_RETURN(const std::vector<int64_t> given, c.ConstantInts(2));
@@ -221,9 +228,9 @@ Status NonMaxSuppression(OpContext& c) {
   const auto scalar = [&](int i) { return c.Has(i) ? b.Reshape(c.In(i), Shape{}) : kNoNode; };
   const NodeId threshold = c.Has(3) ? scalar(3) : b.Scalar(DType::kF32, 0), least = scalar(4);
   const NodeId none = NoScore(b);
-  const NodeId above = b.Binary(TapeOp::kLess, least == kNoNode ? none : least, c.In(1));  // false for NaN
-  const Candidates all{b.Iota(scores, 2), b.Select(above, c.In(1), none),
-                       CornersOf(b, c.In(0), c.Int("center_point_box", 0) != 0)};
+  const NodeId above = b.Binary(TapeOp::kLess, least == kNoNode ? none : least, own_scores);  // false for NaN
+  const Candidates all{b.Iota(scores, 2), b.Select(above, own_scores, none),
+                       CornersOf(b, own_boxes, c.Int("center_point_box", 0) != 0)};
   Chosen chosen;
   if (!ChooseQuickly(b, all, threshold, rounds, &chosen))
     return Status::Error(Code::kUnsupported, "it stands in a loop");

@@ -50,6 +50,24 @@ Element OriginOf(const ir::Graph& graph, Element element) {
   }
 }
 
+// The bool tensor whose true elements `id` counts; kNoNode if it is no such number.
+NodeId CountedBy(const ir::Graph& graph, NodeId id) {
+  const auto whole = [&](NodeId x) {  // without views that only reshape
+    const NodeId base = graph.BaseOf(x);
+    const int64_t elements = graph.node(base).shape.elements();
+    return graph.node(x).shape.elements() == elements && IsDense(graph.ViewOf(x), elements) ? base : x;
+  };
+  const Node& sum = graph.node(id);
+  if (sum.op != Op::kReduce || sum.As<ir::ReduceAttrs>().kind != ir::ReduceKind::kSum ||
+      sum.shape.elements() != 1)
+    return kNoNode;
+  const Node& one = graph.node(whole(sum.inputs[0]));
+  if (one.op != Op::kPointwise || one.As<ir::PointwiseAttrs>().op != TapeOp::kCast || !IsWhole(one.dtype) ||
+      graph.node(one.inputs[0]).dtype != DType::kBool)
+    return kNoNode;
+  return whole(one.inputs[0]);
+}
+
 // The name in `Op "name"`.
 std::string NameIn(const std::string& source) {
   const size_t quote = source.find('"');
@@ -78,6 +96,8 @@ Result<ir::Dims> SizesOfData::Numbers(OpContext& c, int i) {
 
 Result<ir::Size> SizesOfData::Number(OpContext& c, int i, NodeId number) {
   asked_ = true;
+  const NodeId counted = CountedBy(c.b.graph(), OriginOf(c.b.graph(), {number, 0}).node);
+  if (const auto found = true_in_.find(counted); found != true_in_.end()) return found->second;
   const NumberRange range = RangeOf(c.b.graph(), number);
   const int64_t bound = c.host.BoundOf(c.proto);
   double most = bound > 0 ? std::min(range.most, static_cast<double>(bound)) : range.most;
@@ -100,14 +120,15 @@ Result<ir::Size> SizesOfData::Number(OpContext& c, int i, NodeId number) {
 }
 
 ir::Size SizesOfData::Name(ir::Builder& b, NodeId number, int64_t least, int64_t most,
-                           const std::string& node) {
+                           const std::string& node, int64_t room) {
   asked_ = true;
   const Element origin = OriginOf(b.graph(), {number, 0});
   const auto known = of_.find({origin.node, origin.at});
-  if (known != of_.end() && known->second.most() <= most) return known->second;
+  if (known != of_.end() && known->second.most() <= most && known->second.extent() >= room)
+    return known->second;
   std::string name = node;
   for (int i = 2; !taken_.insert(name).second; ++i) name = node + " " + std::to_string(i);
-  const ir::Size size = ir::Size::Name(name, least, most, most + more_);
+  const ir::Size size = ir::Size::Name(name, least, most, std::max(room, most + more_));
   const auto outside = [&](NodeId low, NodeId high) {
     return data_sizes::Count(b, b.Binary(TapeOp::kLess, low, high));
   };
@@ -126,9 +147,10 @@ Value SizesOfData::RealPlaces(ir::Builder& b, const Value& value) {
   const DataSizeFact& fact = *value.data_size;
   const NodeId number = data_sizes::NumberOf(b, *fact.dim);
   const int64_t most = fact.dim->most != 0 ? fact.dim->most : fact.dim->length;
-  const ir::Size size = Name(b, number, 0, most, NameIn(fact.dim->source));
-  const NodeId first =
-      data_sizes::RealFirst(b, value.node, *fact.dim, fact.axis, number, fact.dim->length + more_);
+  const int64_t room = fact.dim->length + more_;
+  const ir::Size size = Name(b, number, 0, most, NameIn(fact.dim->source), room);
+  if (fact.dim->of != kNoNode) true_in_.insert_or_assign(b.graph().BaseOf(fact.dim->of), size);
+  const NodeId first = data_sizes::RealFirst(b, value.node, *fact.dim, fact.axis, number, size.extent());
   ir::Dims dims = b.SizesOf(first);
   dims[static_cast<size_t>(fact.axis)] = size;
   return Value{b.WithSizes(first, dims), false, {}};

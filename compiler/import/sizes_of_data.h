@@ -27,8 +27,9 @@ class SizesOfData {
   Result<ir::Dims> Numbers(OpContext& c, int i);
   Result<ir::Size> Number(OpContext& c, int i, NodeId number);
   // The size of `number` (i64 []), which is checked at run time to lie between `least` and `most`. `node`:
-  // the name of the ONNX node that it belongs to.
-  ir::Size Name(ir::Builder& b, NodeId number, int64_t least, int64_t most, const std::string& node);
+  // the name of the ONNX node that it belongs to. There is room for `room` at least.
+  ir::Size Name(ir::Builder& b, NodeId number, int64_t least, int64_t most, const std::string& node,
+                int64_t room = 0);
   // Moves the real places of a value with a DataSizeFact::dim to the front of a dimension of a named size.
   Value RealPlaces(ir::Builder& b, const Value& value);
 
@@ -41,6 +42,7 @@ class SizesOfData {
   const int64_t more_;
   bool asked_ = false;
   std::map<std::pair<NodeId, int64_t>, ir::Size> of_;  // by where the number is computed: node and element
+  std::map<NodeId, ir::Size> true_in_;                 // by bool tensor: how many of its elements are true
   std::set<std::string> taken_;
   std::vector<ir::Size> names_;
   std::vector<NodeId> nodes_;

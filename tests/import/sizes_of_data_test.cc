@@ -188,5 +188,158 @@ TEST(SizesOfData, WhatMixesAlongSuchALengthIsRefusedWithItsNode) {
                    {"ArgMax \"ArgMax_last\"", "looks for the last of equal elements", "--bind"}));
 }
 
+// The elements of `x` that are greater than 0.
+void FindPositive(ModelMaker* m, const std::string& x, const std::string& to) {
+  m->Floats(to + "_zero", {}, {0});
+  m->Ints(to + "_first", {0});
+  m->Node("Greater", {x, to + "_zero"}, {to + "_above"});
+  m->Node("NonZero", {to + "_above"}, {to + "_at"});
+  m->Node("Squeeze", {to + "_at", to + "_first"}, {to + "_places"});
+  m->Node("Gather", {x, to + "_places"}, {to});
+}
+
+// The `k` first of the elements found in x [6]; -1: three, or all if there are fewer.
+ModelMaker FirstFound(int64_t k, int64_t largest) {
+  ModelMaker m;
+  m.Input("x", {6});
+  FindPositive(&m, "x", "some");
+  m.Ints("k", {k < 0 ? 3 : k});
+  m.Node("Shape", {"some"}, {"number"});
+  m.Node("Min", {"k", "number"}, {"least"});
+  SetInt(m.Node("TopK", {"some", k < 0 ? "least" : "k"}, {"values", "places"}), "largest", largest);
+  m.Output("values");
+  m.Output("places");
+  return m;
+}
+
+TEST(SizesOfData, TheFirstOfWhatIsFoundAreAsManyAsThereAre) {
+  ModelMaker greatest = FirstFound(-1, 1), least = FirstFound(-1, 0);
+  const auto by_greatest = Import(greatest), by_least = Import(least);
+  ASSERT_TRUE(by_greatest.ok()) << by_greatest.status().message();
+  ASSERT_TRUE(by_least.ok()) << by_least.status().message();
+  EXPECT_EQ(Outputs(*by_greatest),
+            (std::vector<std::string>{"values", "values.size0", "places", "places.size0"}));
+  const Doubles many = {4, -5, 2, 7, 2, 5}, two = {-1, 3, -1, -1, 8, 0}, none = {-1, -2, -3, -4, -5, -6};
+  using All = std::vector<Doubles>;
+  EXPECT_EQ(RunOf(*by_greatest, {many}), (All{{7, 5, 4}, {3}, {2, 4, 0}, {3}}));
+  EXPECT_EQ(RunOf(*by_least, {many}), (All{{2, 2, 4}, {3}, {1, 3, 0}, {3}}));
+  EXPECT_EQ(RunOf(*by_greatest, {two}), (All{{8, 3, 0}, {2}, {1, 0, 0}, {2}}));
+  EXPECT_EQ(RunOf(*by_least, {two}), (All{{3, 8, 0}, {2}, {0, 1, 0}, {2}}));
+  EXPECT_EQ(RunOf(*by_least, {none}), (All{{0, 0, 0}, {0}, {0, 0, 0}, {0}}));
+}
+
+TEST(SizesOfData, ARunThatFindsFewerThanTheFirstElementsIsAFault) {
+  ModelMaker m = FirstFound(2, 1);
+  const auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ((*RunOf(*graph, {{4, -5, 2, 7, 2, 5}}))[0], (Doubles{7, 5}));
+  EXPECT_TRUE(RunOf(*graph, {{4, -5, 2, -7, -2, -5}}));
+  EXPECT_FALSE(RunOf(*graph, {{4, -5, -2, -7, -2, -5}}));
+}
+
+// An If of the input "all", whose branches give `yes` and `no`.
+void Choose(ModelMaker* m, const std::string& yes, const std::string& no) {
+  m->Input("all", {}, onnx::TensorProto::BOOL);
+  onnx::NodeProto* pick = m->Node("If", {"all"}, {"y"});
+  for (const auto& [name, value] : {std::pair{"then_branch", yes}, {"else_branch", no}}) {
+    onnx::AttributeProto* attribute = pick->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(onnx::AttributeProto::GRAPH);
+    ModelMaker::Node(attribute->mutable_g(), "Identity", {value}, {std::string(name) + "_out"});
+    attribute->mutable_g()->add_output()->set_name(std::string(name) + "_out");
+  }
+  m->Output("y");
+}
+
+TEST(SizesOfData, BranchesMayDifferInAllLengths) {
+  ModelMaker m;
+  m.Input("x", {2, 3});
+  m.Ints("from", {0, 1});
+  m.Ints("to", {1, 3});
+  m.Node("Slice", {"x", "from", "to"}, {"part"});
+  SetInt(m.Node("Concat", {"x", "x"}, {"twice"}), "axis", 0);
+  Choose(&m, "twice", "part");
+  const auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(Outputs(*graph), (std::vector<std::string>{"y", "y.size0", "y.size1"}));
+  const Doubles x = {1, 2, 3, 4, 5, 6};
+  EXPECT_EQ(RunOf(*graph, {x, {1}}), (std::vector<Doubles>{{1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}, {4}, {3}}));
+  EXPECT_EQ(RunOf(*graph, {x, {0}}), (std::vector<Doubles>{{2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {1}, {2}}));
+}
+
+TEST(SizesOfData, BranchesMayFindDifferentNumbers) {
+  ModelMaker m;
+  m.Input("x", {4});
+  FindPositive(&m, "x", "some");
+  m.Node("Neg", {"x"}, {"minus"});
+  FindPositive(&m, "minus", "others");
+  Choose(&m, "some", "others");
+  const auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(RunOf(*graph, {{1, -2, 3, 4}, {1}}), (std::vector<Doubles>{{1, 3, 4, 0}, {3}}));
+  EXPECT_EQ(RunOf(*graph, {{1, -2, 3, 4}, {0}}), (std::vector<Doubles>{{2, 0, 0, 0}, {1}}));
+}
+
+// As exporters write boxes[keep], or nothing where there are no boxes.
+TEST(SizesOfData, ABranchMayBeEmpty) {
+  ModelMaker m;
+  m.Input("x", {4});
+  FindPositive(&m, "x", "some");
+  m.Ints("none", {});
+  Choose(&m, "none", "some_places");
+  const auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(RunOf(*graph, {{1, -2, 3, 4}, {1}}), (std::vector<Doubles>{{0, 0, 0, 0}, {0}}));
+  EXPECT_EQ(RunOf(*graph, {{1, -2, 3, 4}, {0}}), (std::vector<Doubles>{{0, 2, 3, 0}, {3}}));
+}
+
+// Boxes of one corner each, of which the second lies over the first.
+TEST(SizesOfData, BoxesAreChosenAmongThoseFound) {
+  ModelMaker m;
+  m.Input("scores", {4});
+  m.Floats("boxes", {4, 4}, {0, 0, 2, 2, 0, 0, 2, 2.2f, 5, 5, 6, 6, 8, 8, 9, 9});
+  m.Ints("outer", {0, 1});
+  m.Ints("front", {0});
+  m.Ints("most", {4});
+  m.Floats("overlap", {1}, {0.5});
+  FindPositive(&m, "scores", "some");
+  m.Node("Gather", {"boxes", "some_places"}, {"found"});
+  m.Node("Unsqueeze", {"found", "front"}, {"own"});
+  m.Node("Unsqueeze", {"some", "outer"}, {"sure"});
+  m.Node("NonMaxSuppression", {"own", "sure", "most", "overlap"}, {"y"});
+  m.Output("y");
+  const auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(RunOf(*graph, {{0.5, 0.6, -1, 0.9}}),
+            (std::vector<Doubles>{{0, 0, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0}, {2}}));
+  EXPECT_EQ(RunOf(*graph, {{0.7, 0.6, 0.9, 0.1}}),
+            (std::vector<Doubles>{{0, 0, 2, 0, 0, 0, 0, 0, 3, 0, 0, 0}, {3}}));
+}
+
+// As exporters write x[mask] = values: the number of values is counted apart from their places.
+TEST(SizesOfData, TheNumberOfTrueElementsIsTheNumberFound) {
+  ModelMaker m;
+  m.Input("x", {5});
+  FindPositive(&m, "x", "some");  // so that `mask` has padding
+  m.Floats("three", {}, {3});
+  m.Floats("one", {1}, {1});
+  m.Ints("all", {-1});
+  m.Ints("last", {1});
+  m.Node("Greater", {"some", "three"}, {"mask"});
+  m.Node("NonZero", {"mask"}, {"at"});
+  m.Node("Transpose", {"at"}, {"rows"});
+  m.Node("GatherND", {"some", "rows"}, {"large"});
+  m.Node("Sub", {"large", "one"}, {"less"});
+  m.Node("Reshape", {"mask", "all"}, {"flat"});
+  SetInt(m.Node("Cast", {"flat"}, {"ones"}), "to", onnx::TensorProto::INT64);
+  m.Node("ReduceSum", {"ones"}, {"number"});
+  m.Node("Expand", {"less", "number"}, {"values"});
+  m.Node("ScatterND", {"some", "rows", "values"}, {"y"});
+  m.Output("y");
+  const auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(RunOf(*graph, {{2, -1, 4, 5, 1}}), (std::vector<Doubles>{{2, 3, 4, 1, 0}, {4}}));
+}
+
 }  // namespace
 }  // namespace rondo
