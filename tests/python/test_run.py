@@ -47,10 +47,18 @@ def test_outputs_are_new_arrays_each_time(affine):
 X = numpy.ones(4, numpy.float32)
 
 
+class Deviceless:
+    def __dlpack__(self, **kwargs):
+        raise BufferError
+
+    def __dlpack_device__(self):
+        return "nowhere"
+
+
 @pytest.mark.parametrize("inputs, words", [
     ({}, ['input "x"', "is missing"]),
     ({"x": X, "z": X}, ["no input is called", '"z"']),
-    ({"x\0": X}, ["no input"]),
+    ({"x\0": X}, ['no input "x']),
     ({1: X}, ["int, not a str"]),
     ([X], ["list", "dict"]),
     (None, ["NoneType", "dict"]),
@@ -70,6 +78,8 @@ X = numpy.ones(4, numpy.float32)
     ({"x": [1.0, 2.0, 3.0, 4.0]}, ["is a list", "numpy"]),
     ({"x": None}, ["NoneType"]),
     ({"x": "text"}, ["is a str"]),
+    ({"\ud800": X}, ["\\ud800", "UTF-8"]),
+    ({"x": Deviceless()}, ["Deviceless", "__dlpack_device__", "nowhere"]),
 ])
 def test_what_does_not_fit_is_refused_with_a_sentence(affine, inputs, words):
     with pytest.raises(rondo.Error) as refused:
@@ -78,6 +88,12 @@ def test_what_does_not_fit_is_refused_with_a_sentence(affine, inputs, words):
     for word in words:
         assert word in str(refused.value), str(refused.value)
     assert affine.run({"x": X})["y"].tolist() == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("plan", [None, "model.rondo"])
+def test_a_session_is_made_of_a_plan(plan):
+    with pytest.raises(rondo.InvalidArgument, match=f"plan is a {type(plan).__name__}.*rondo.Plan.load"):
+        rondo.Session(plan)
 
 
 def test_an_index_out_of_bounds_is_an_error_and_the_session_goes_on(runtime):

@@ -1,6 +1,7 @@
 """rondo.compile: compiles ONNX models into one plan."""
 from __future__ import annotations
 
+import operator
 import os
 import pathlib
 import tempfile
@@ -26,8 +27,15 @@ def _path_of(program: str, model: Model, folder: str) -> str:
     return str(path)
 
 
-def _dims(shape: int | Sequence[int]) -> list[int]:
-    return [shape] if isinstance(shape, int) else list(shape)
+def _dims(name: str, shape: int | Sequence[int]) -> list[int]:
+    try:
+        return [operator.index(shape)]
+    except TypeError:
+        pass
+    try:
+        return [operator.index(dim) for dim in shape]
+    except TypeError:
+        raise InvalidArgument(f"shapes gives {name!r} {shape!r}: give a whole number or a list of them") from None
 
 
 def _shapes_of(shapes: Mapping[str, Any] | None, programs: Sequence[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -38,9 +46,9 @@ def _shapes_of(shapes: Mapping[str, Any] | None, programs: Sequence[str]) -> tup
         if isinstance(shape, Mapping):
             if name not in for_one:
                 raise InvalidArgument(f"shapes has {name!r}, which is none of the programs {', '.join(programs)}")
-            for_one[name] = {port: _dims(dims) for port, dims in shape.items()}
+            for_one[name] = {port: _dims(port, dims) for port, dims in shape.items()}
         else:
-            for_all[name] = _dims(shape)
+            for_all[name] = _dims(name, shape)
     return for_all, for_one
 
 

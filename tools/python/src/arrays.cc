@@ -138,7 +138,12 @@ void FindDevice(nb::handle object, int* type, int* id) {
   *type = nb::device::cpu::value;
   *id = 0;
   if (!nb::hasattr(object, "__dlpack_device__")) return;
-  const auto device = nb::cast<nb::tuple>(object.attr("__dlpack_device__")());
+  const nb::object given = object.attr("__dlpack_device__")();
+  nb::tuple device;
+  if (!nb::try_cast(given, device) || device.size() != 2) {
+    Raise(kInvalidArgument, "the __dlpack_device__ of a " + TypeName(object) + " gives " + StringOf(given) +
+                                ": a device's type and number are needed");
+  }
   *type = nb::cast<int>(nb::int_(nb::handle(device[0])));
   *id = nb::cast<int>(nb::int_(nb::handle(device[1])));
 }

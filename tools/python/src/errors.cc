@@ -21,6 +21,14 @@ void Raise(int code, std::string_view message, std::string_view node) {
   throw nb::python_error();
 }
 
+std::string Utf8Of(nb::handle text, std::string_view what) {
+  std::string bytes;
+  if (nb::try_cast(text, bytes)) return bytes;
+  PyErr_Clear();
+  Raise(kInvalidArgument, std::string(what) + " " + nb::cast<std::string>(nb::repr(text)) +
+                              " is no text that UTF-8 can encode");
+}
+
 std::string StringOf(nb::handle object) { return nb::cast<std::string>(nb::str(object)); }
 
 std::string TypeName(nb::handle object) {

@@ -23,6 +23,9 @@ nb::object MakeError(int code, std::string_view message, std::string_view node =
 // A str from bytes that need not be UTF-8, as names from models may be.
 nb::str Str(std::string_view bytes);
 
+// The UTF-8 of a str; raises an error that begins with `what` if it has none (lone surrogates).
+std::string Utf8Of(nb::handle text, std::string_view what);
+
 // str(object).
 std::string StringOf(nb::handle object);
 

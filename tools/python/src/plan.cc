@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -119,10 +120,11 @@ std::string Write(const OpenPlan& plan, const fs::path& path) {
   const fs::path whole = path.string() + "." + std::to_string(getpid()) + ".part";
   std::error_code error;
   if (plan.path.empty()) {
+    errno = 0;
     std::ofstream out(whole, std::ios::binary);
     out.write(reinterpret_cast<const char*>(plan.bytes.data()),
               static_cast<std::streamsize>(plan.bytes.size()));
-    if (!out.flush()) error = std::make_error_code(std::errc::io_error);
+    if (!out.flush()) error = std::error_code(errno == 0 ? EIO : errno, std::generic_category());
   } else {
     fs::copy_file(plan.path, whole, fs::copy_options::overwrite_existing, error);
   }

@@ -16,7 +16,7 @@ std::string NameFrom(nb::handle name, const char* noun) {
   if (!nb::isinstance<nb::str>(name))
     Raise(kInvalidArgument,
           std::string("the name of an ") + noun + " is a " + TypeName(name) + ", not a str");
-  return nb::cast<std::string>(name);
+  return Utf8Of(name, std::string("the name of an ") + noun);
 }
 
 Named Items(nb::handle mapping, const char* noun) {
@@ -36,7 +36,8 @@ const Port& PortOf(const OpenPlan& plan, const Program& program, const std::stri
   rondo_port unused;
   Check(output ? plan.plan.FindOutput(program.index, name.c_str(), &unused)
                : plan.plan.FindInput(program.index, name.c_str(), &unused));
-  Raise(kNotFound, "program " + program.name + " has no " + (output ? "output" : "input") + " of that name");
+  Raise(kNotFound,
+        "program " + program.name + " has no " + (output ? "output" : "input") + " \"" + name + "\"");
 }
 
 // Whether the arrays are all of the program's inputs, each with the right type and shape.
@@ -74,10 +75,11 @@ const Program& NamedProgram(const OpenPlan& plan, nb::handle name) {
   if (!nb::isinstance<nb::str>(name))
     Raise(kInvalidArgument, "program is a " + TypeName(name) + ", not a str");
   uint32_t index = 0;
-  Check(plan.plan.FindProgram(nb::cast<std::string>(name).c_str(), &index));
+  const std::string text = Utf8Of(name, "program");
+  Check(plan.plan.FindProgram(text.c_str(), &index));
   if (index >= plan.programs.size())
-    Raise(kInvalidArgument, "program \"" + nb::cast<std::string>(name) +
-                                "\" is a variant: a session chooses it, by its memory_limit");
+    Raise(kInvalidArgument,
+          "program \"" + text + "\" is a variant: a session chooses it, by its memory_limit");
   return plan.programs[index];
 }
 
@@ -112,7 +114,7 @@ const Program* ChosenProgram(const OpenPlan& plan, const Place& place, const Fam
 // The family of buckets that `program` names; null if it names none.
 Buckets* NamedFamily(Families* families, nb::handle program) {
   if (!nb::isinstance<nb::str>(program)) return nullptr;
-  const auto found = families->find(nb::cast<std::string>(program));
+  const auto found = families->find(Utf8Of(program, "program"));
   return found == families->end() ? nullptr : &found->second;
 }
 
