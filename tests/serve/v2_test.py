@@ -132,7 +132,7 @@ class V2(Plans):
         head = {"inputs": [x]}
         good, headers = binary(head, pack([0] * 8))
         cases = [
-            (b"", {}, "no JSON"), (b"{", {}, "no JSON"), (b"[]", {}, "no JSON object"), (b"\xff\xfe", {}, "no JSON"),
+            (b"", {}, "no JSON"), (b"{", {}, "no JSON: it ends too early, after 1 bytes"), (b'{"inputs": [NaN]}', {}, 'no JSON at byte 13: ...{"inputs": [N'), (b"[]", {}, "no JSON object"), (b"\xff\xfe", {}, "no JSON"),
             (b"[" * 100000, {}, "nested deeper"), (b'{"a":' * 50 + b"1" + b"}" * 50, {}, "nested deeper"),
             (good.replace(b"}", b"", 1), {}, "no JSON"), (good[:-1], headers, "32 bytes of binary data, of 31"), (good + b"x", headers, "1 bytes behind the last tensor"),
             (good, {"Inference-Header-Content-Length": "99999"}, "no number up to"),

@@ -1,5 +1,7 @@
 #include "tools/serve/json_text.h"
 
+#include <algorithm>
+
 namespace rondo::serve {
 
 using nlohmann::json;
@@ -7,6 +9,40 @@ using nlohmann::json;
 namespace {
 
 constexpr int kMostDepth = 32;
+
+// Reads JSON for the number of bytes up to where it is wrong.
+struct Place : nlohmann::json_sax<json> {
+  size_t at = 0;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t position, const std::string&, const json::exception&) override {
+    at = position;
+    return false;
+  }
+};
+
+Status NoJson(std::string_view text) {
+  Place place;
+  json::sax_parse(text.begin(), text.end(), &place);
+  if (place.at > text.size())
+    return Status::Error(Code::kInvalidArgument, "the body is no JSON: it ends too early, after %zu bytes",
+                         text.size());
+  const std::string_view before = text.substr(0, place.at);
+  const std::string_view shown = before.substr(before.size() - std::min<size_t>(before.size(), 24));
+  return Status::Error(Code::kInvalidArgument, "the body is no JSON at byte %zu: ...%.*s", place.at,
+                       static_cast<int>(shown.size()), shown.data());
+}
 
 }  // namespace
 
@@ -22,7 +58,7 @@ Result<json> ParseJson(std::string_view text) {
   json value = json::parse(text.begin(), text.end(), guard, false);
   if (too_deep)
     return Status::Error(Code::kInvalidArgument, "the body's JSON is nested deeper than %d", kMostDepth);
-  if (value.is_discarded()) return Status::Error(Code::kInvalidArgument, "the body is no JSON");
+  if (value.is_discarded()) return NoJson(text);
   if (!value.is_object()) return Status::Error(Code::kInvalidArgument, "the body is no JSON object");
   return value;
 }
