@@ -102,6 +102,23 @@ NodeId Surround(Builder& b, NodeId x, NodeId value, const Pads& pads) {
   return b.IndexedWrite(b.WithSizes(b.Expand(value, shape), dims), x, index, attrs);
 }
 
+// An axis, and the elements that its places show: some before its own, its own, and some after them.
+struct PaddedAxis {
+  int axis;
+  std::vector<int64_t> before, own, after;
+};
+
+// x padded along `axes` from the one at `first` on. Each part of the first axis is padded along the others by
+// itself, so that x itself is copied once, or made in its place.
+NodeId PadFrom(Builder& b, NodeId x, const std::vector<PaddedAxis>& axes, size_t first) {
+  if (first == axes.size()) return x;
+  const PaddedAxis& a = axes[first];
+  std::vector<NodeId> parts;
+  for (const auto* shown : {&a.before, &a.own, &a.after})
+    if (!shown->empty()) parts.push_back(PadFrom(b, Take(b, x, a.axis, *shown), axes, first + 1));
+  return parts.size() == 1 ? parts[0] : b.Concat(parts, a.axis);
+}
+
 Status Pad(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(Pads pads, ReadPads(c));
   const auto none = [](const ir::Size& pad) { return pad == 0; };
@@ -124,7 +141,7 @@ Status Pad(OpContext& c) {
   if (mode != "reflect" && mode != "wrap" && mode != "edge") {
     return Status::Error(Code::kUnsupported, "mode \"%.30s\"", mode.c_str());
   }
-  NodeId x = c.In(0);
+  std::vector<PaddedAxis> axes;
   for (int d = 0; d < c.rank(0); ++d) {
     const ir::Size &before = pads.before[static_cast<size_t>(d)], &after = pads.after[static_cast<size_t>(d)];
     if (none(before) && none(after)) continue;
@@ -138,11 +155,12 @@ Status Pad(OpContext& c) {
       return Status::Error(Code::kUnsupported, "axis %d of more than %lld elements", d,
                            static_cast<long long>(kMostListed));
     }
-    std::vector<int64_t> index;
-    for (int64_t i = -first; i < n + last; ++i) index.push_back(source(i, n));
-    x = Take(c.b, x, d, index);
+    PaddedAxis axis{d, {}, {}, {}};
+    for (int64_t i = -first; i < n + last; ++i)
+      (i < 0 ? axis.before : i < n ? axis.own : axis.after).push_back(source(i, n));
+    axes.push_back(std::move(axis));
   }
-  return c.Give(x);
+  return c.Give(PadFrom(c.b, c.In(0), axes, 0));
 }
 
 constexpr OpRow kOps[] = {{"Pad", 2, Pad}};

@@ -152,6 +152,24 @@ TEST(Concatenation, AnInputBesideOthersIsCopiedThere) {
   EXPECT_EQ(m.copied(), 256u);
   EXPECT_NE(m.Why().find("input \"y\" is put beside others, and lies elsewhere"), std::string::npos)
       << m.Why();
+  for (const Step& step : m.plan().programs[0].steps)  // the copy bears the concatenation's name
+    EXPECT_FALSE(step.source == kNone || m.plan().sources[step.source].empty());
+}
+
+// What is padded along two axes is made in the middle of the result; only the frame is copied.
+TEST(Pad, WithItsOwnElementsCopiesOnlyTheFrame) {
+  AliasModel m;
+  m.Input("x", {1, 2, 12, 16});
+  m.Node("Exp", {"x"}, {"a"});
+  m.Ints("pads", {0, 0, 2, 1, 0, 0, 2, 1});
+  onnx::AttributeProto* mode = m.ModelMaker::Node("Pad", {"a", "pads"}, {"p"})->add_attribute();
+  mode->set_name("mode");
+  mode->set_type(onnx::AttributeProto::STRING);
+  mode->set_s("reflect");
+  m.Node("Softmax", {"p"}, {"z"}, "axis", 1);
+  m.Output("z");
+  m.Check();
+  EXPECT_LE(m.copied(), 4u * 2 * (16 * 18 - 12 * 16)) << m.Why();
 }
 
 TEST(Split, PartsAreViews) {

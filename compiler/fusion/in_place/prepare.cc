@@ -88,13 +88,14 @@ void Preparation::CopyLoopInputs() {
   }
 }
 
-// For `reader`: if a node order was requested, the copy runs when its reader may, as a part of it. It has the
-// reader's name too, unless annotations keep the two apart.
+// For `reader`: if a node order was requested, the copy runs when its reader may, as a part of it. Then, and
+// if no node computes x, it has the reader's name too, unless annotations keep the two apart.
 NodeId Preparation::MakeCopy(NodeId x, const std::string& because, NodeId reader) {
   const NodeId copy = InsertCopy(&g_, x);
+  if (reader != kNoNode && (g_.ordered || g_.node(copy).sources.empty()) &&
+      ir::BoundAlike(g_.node(copy), g_.node(reader)))
+    ir::MergeSources(&g_.node(copy).sources, g_.node(reader).sources);
   if (g_.ordered && reader != kNoNode) {
-    if (ir::BoundAlike(g_.node(copy), g_.node(reader)))
-      ir::MergeSources(&g_.node(copy).sources, g_.node(reader).sources);
     for (NodeId before : g_.node(reader).weak_after) g_.RunAfter(copy, before);
     for (NodeId before : g_.node(reader).strong_after) g_.RunAfter(copy, before, true);
   }
