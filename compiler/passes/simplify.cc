@@ -64,6 +64,20 @@ bool IsWidened(Match& m) { return HoldsExactly(m.dtype(pattern::x), m.dtype(patt
 
 // -------------------------------------------------------------------------------- pieces and places
 
+// Pieces are rounded before they are concatenated, so that memory holds the narrow numbers.
+NodeId NarrowedPieces(Match& m) {
+  Graph& g = m.graph();
+  const NodeId joined = m.node().inputs[0];
+  const DType narrow = m.node().dtype;
+  if (g.node(joined).op != Op::kConcat || ByteSize(narrow) >= ByteSize(g.node(joined).dtype) ||
+      g.UsersOf(joined).size() != 1 || g.IsOutput(joined))
+    return kNoNode;
+  Builder b = m.Make();
+  std::vector<NodeId> pieces;
+  for (NodeId piece : g.node(joined).inputs) pieces.push_back(b.Cast(piece, narrow));
+  return b.Concat(pieces, g.node(joined).As<ir::ConcatAttrs>().axis);
+}
+
 // Sums, products, maxima and minima over dims of one element.
 NodeId Reduction(Match& m) {
   const Node& n = m.node();
@@ -206,6 +220,7 @@ std::vector<Rewrite> Rules() {
       {-(-x), x},
       {Not(Not(x)), x, [](Match& m) { return m.dtype(x) == DType::kBool; }},
       {Cast(x), x, [](Match& m) { return m.dtype(x) == m.node().dtype; }},
+      {Cast(x), NarrowedPieces},
       // cast(cast(x)) -> cast(x), if the type between holds every value
       {Cast(Cast(x).As(y).Shown()),
        [](Match& m) { return IsWidened(m) ? m.Make().Cast(m[x], m.node().dtype) : kNoNode; }},

@@ -31,6 +31,25 @@ TEST(Simplify, ElementsAreWidenedAfterTheyAreRead) {
   }
 }
 
+// As of the halves of rotated features: memory holds the narrow numbers.
+TEST(Simplify, PiecesAreRoundedBeforeTheyAreConcatenated) {
+  SmallGraph s;
+  const NodeId x = s.In("x", {4, 7}), y = s.In("y", {4, 3});
+  const NodeId joined = s.b.Concat({s.b.Unary(TapeOp::kNeg, x), s.b.Unary(TapeOp::kExp, y)}, 1);
+  s.Out("z", s.b.Cast(joined, DType::kF16));
+  const NodeId kept = s.b.Concat({x, y}, 1);
+  s.Out("wide", kept);
+  s.Out("narrow", s.b.Cast(kept, DType::kF16));
+  ExpectSame(&s, Simplify);
+  std::vector<DType> types;
+  for (NodeId id = 0; id < s.g.size(); ++id)
+    if (!s.g.node(id).dead && s.g.node(id).op == Op::kConcat) types.push_back(s.g.node(id).dtype);
+  std::sort(types.begin(), types.end());
+  EXPECT_EQ(types,
+            (std::vector<DType>{std::min(DType::kF16, DType::kF32), std::max(DType::kF16, DType::kF32)}))
+      << ir::Dump(s.g);
+}
+
 TEST(FoldConstantsTest, FoldsWhatDependsOnConstantsAloneButNoSyntheticWeight) {
   SmallGraph s;
   auto data = std::make_shared<ir::ConstantData>();
