@@ -26,6 +26,28 @@ void AddMap(Suite* suite, std::vector<int64_t> loops, DType in, DType out, int64
   c.tolerance = {1e-5, 1e-5};
 }
 
+// y = x < w and z, of bools, of which any byte but 0 is true.
+void AddComparison(Suite* suite, std::vector<int64_t> loops, DType in, uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("comparison " + std::to_string(seed));
+  PartMaker& maker = c.maker;
+  maker.part.skeleton = Skeleton::kMap;
+  maker.part.outer = static_cast<uint8_t>(loops.size());
+  maker.loops = std::move(loops);
+  const int last = static_cast<int>(maker.loops.size()) - 1;
+  const std::vector<int> all = Range(0, last + 1);
+  const uint16_t x = maker.Operand(in, Mode::kRead, all), w = maker.Operand(in, Mode::kRead, {last}),
+                 z = maker.Operand(DType::kBool, Mode::kRead, all),
+                 y = maker.Operand(DType::kBool, Mode::kWrite, all);
+  TapeMaker body;
+  const uint16_t less = body.Add(TapeOp::kLess, TapeType::kI64, 0, body.Load(x, in), body.Load(w, in));
+  body.Store(y, DType::kBool, body.Binary(TapeOp::kBitAnd, less, body.Load(z, DType::kBool)));
+  maker.part.body = maker.Keep(body);
+  c.memory.Randomise(maker, random);
+  for (int64_t i = 0; i < maker.sizes[z]; ++i)
+    scalar::Store<int64_t>(DType::kU8, c.memory.params[z].data(), i, Between(random, 0, 3));
+}
+
 // Lets an index place the operand's elements.
 void PlaceBy(Case* c, uint16_t operand, const Indirect& by) {
   const Span<Indirect> indirects = c->arena.New<Indirect>(1);
@@ -117,6 +139,17 @@ void AddLookUp(Suite* suite, int64_t rows, int64_t row, int64_t places, DType of
   c.memory.Randomise(maker, random);
   for (int64_t i = 0; i < maker.sizes[index]; ++i)
     scalar::Store<int64_t>(of_index, c.memory.params[index].data(), i, Between(random, -places, places - 1));
+}
+
+TEST(GpuKernels, MapsOfBoolsReadAndWriteVectors) {
+  Suite suite;
+  uint32_t seed = 20;
+  for (DType in : {DType::kF16, DType::kF32, DType::kBF16}) {
+    AddComparison(&suite, {3, 64}, in, seed++);
+    AddComparison(&suite, {1031, 8}, in, seed++);
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("store_bool<"), suite.size());
 }
 
 TEST(GpuKernels, NeighbouringIndicesAreReadAsVectors) {

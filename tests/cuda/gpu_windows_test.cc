@@ -141,5 +141,34 @@ TEST(GpuWindows, ShortRowsOfElementsFarApartMatchTheReference) {
   EXPECT_EQ(suite.Count("threadIdx.x / 32;"), std::size(kFloats));
 }
 
+// Places of maxima over the middle axis, as of classes of pixels: a thread takes a row where there are many.
+TEST(GpuWindows, ShortRowsSideBySideHaveAThreadEach) {
+  Suite suite;
+  suite.each = suite.processors = 1;
+  uint32_t seed = 950;
+  for (int64_t elements : {21, 150}) {
+    for (DType type : kFloats) {
+      Random random(seed);
+      Case& c = suite.Add("places " + std::to_string(seed++) + " " + Name(type));
+      PartMaker& maker = c.maker;
+      maker.loops = {2, 600, elements};
+      maker.part.skeleton = Skeleton::kReduction;
+      maker.part.outer = 2;
+      maker.part.reduced = 1;
+      maker.part.scalars = 1;
+      const uint16_t x = maker.Operand(type, Mode::kRead, {0, 2, 1}),
+                     y = maker.Operand(DType::kI64, Mode::kWrite, {0, 1});
+      TapeMaker most, store;
+      most.Add(TapeOp::kReduceArgMax, TapeType::kI64, 0, most.Load(x, type));
+      store.Store(y, DType::kI64, store.Add(TapeOp::kScalar, TapeType::kI64, 0));
+      const std::vector<Stage> stages = {{false, maker.Keep(most)}, {true, maker.Keep(store)}};
+      maker.part.stages = c.arena.Copy(stages);
+      c.memory.Randomise(maker, random);
+    }
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("threadIdx.x / 1;"), suite.size());
+}
+
 }  // namespace
 }  // namespace rondo::test

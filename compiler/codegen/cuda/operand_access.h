@@ -16,7 +16,8 @@ constexpr bool Is16Bit(DType type) { return type == DType::kF16 || type == DType
 constexpr bool HasVectors(DType type) { return type == DType::kF32 || Is16Bit(type); }
 // Types that tapes read and write as vectors, too.
 constexpr bool HasTapeVectors(DType type) {
-  return type == DType::kI8 || type == DType::kU8 || type == DType::kI32 || IsFp8(type);
+  return type == DType::kI8 || type == DType::kU8 || type == DType::kBool || type == DType::kI32 ||
+         IsFp8(type);
 }
 
 // An operand's address with its guards folded in: element `offset` + strides, and the coordinates that must

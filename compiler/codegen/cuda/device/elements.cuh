@@ -99,7 +99,7 @@ DEV i64 ld_u8(const char* p, i64 i) { return ((const unsigned char*)p)[i]; }
 DEV i64 ld_u16(const char* p, i64 i) { return ((const unsigned short*)p)[i]; }
 DEV i64 ld_u32(const char* p, i64 i) { return ((const u32*)p)[i]; }
 DEV i64 ld_u64(const char* p, i64 i) { return ((const i64*)p)[i]; }
-DEV i64 ld_bool(const char* p, i64 i) { return ((const unsigned char*)p)[i]; }
+DEV i64 ld_bool(const char* p, i64 i) { return ((const unsigned char*)p)[i] != 0; }  // any other byte is true
 DEV float ld_e4m3(const char* p, i64 i) { return fp8_float<3>(((const unsigned char*)p)[i]); }
 DEV float ld_e5m2(const char* p, i64 i) { return fp8_float<2>(((const unsigned char*)p)[i]); }
 DEV void st_f32(char* p, i64 i, float v) { ((float*)p)[i] = v; }

@@ -71,6 +71,11 @@ DEV void widen_u8(const u32* w, T* x) {
 #pragma unroll
   for (int k = 0; k < N; ++k) x[k] = (T)(int)(w[k / 4] >> (k % 4 * 8) & 255u);
 }
+template <int N, typename T>
+DEV void widen_bool(const u32* w, T* x) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) x[k] = (T)((w[k / 4] >> (k % 4 * 8) & 255u) != 0);
+}
 template <int MANTISSA, int N>
 DEV void widen_fp8(const u32* w, float* x) {
 #pragma unroll
@@ -143,6 +148,10 @@ DEV void store_u8(char* p, i64 at, const int* x) {
     w[k / 4] = __byte_perm(__byte_perm((u32)x[k], (u32)x[k + 1], 0x0040),
                            __byte_perm((u32)x[k + 2], (u32)x[k + 3], 0x0040), 0x5410);
   store_words<N / 4>(p + at, w);
+}
+template <int N>
+DEV void store_bool(char* p, i64 at, const int* x) {
+  store_u8<N>(p, at, x);
 }
 template <int MANTISSA, int N>
 DEV void store_fp8(char* p, i64 at, const float* x) {

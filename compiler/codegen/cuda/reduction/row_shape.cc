@@ -370,10 +370,22 @@ bool ShareElements(const PartContext& context) {
   return shared;
 }
 
+constexpr double kManyThreads = 1024;  // of a multiprocessor: enough
+
+// Whether neighbouring rows lie side by side in memory, so that threads with a row each read them together.
+bool LieSideBySide(const Part& part) {
+  if (part.outer == 0) return false;
+  const size_t along = part.outer - 1u;
+  const std::vector<size_t> read = RowOperands(part);
+  return std::all_of(read.begin(), read.end(), [&](size_t index) {
+    const Operand& operand = part.operands[index];
+    return !MovesAlong(part, operand, along) || (operand.strides[along] == 1 && operand.indirects.empty());
+  });
+}
+
 // Threads of a row: a block, a warp, or part of a warp. Where threads abound, each takes several elements of
 // a short row: fewer blocks wait, and fewer threads exchange their sums.
 int64_t WidthOf(const PartContext& context, const RowShape& shape) {
-  constexpr double kThreads = 1024;  // of a multiprocessor: enough
   const int64_t several = shape.lanes == 1 ? 8 : 1;
   const GpuTable& gpu = GpuTableOf(context.target);
   if (shape.vectors > (shape.lanes > 1 ? gpu.row_warp_vectors : gpu.row_warp_elements)) return kCudaBlock;
@@ -381,7 +393,7 @@ int64_t WidthOf(const PartContext& context, const RowShape& shape) {
   int64_t width = 1;
   while (width < std::min<int64_t>(32, shape.vectors)) width *= 2;
   while (width > 1 && shape.vectors <= several * width / 2 &&
-         rows * static_cast<double>(width / 2) >= kThreads * context.Processors())
+         rows * static_cast<double>(width / 2) >= kManyThreads * context.Processors())
     width /= 2;
   return width;
 }
@@ -391,8 +403,10 @@ int64_t WidthOf(const PartContext& context, const RowShape& shape) {
 int64_t WidthOfPlainRow(const PartContext& context) {
   RowShape shape;
   shape.vectors = context.Points(context.part.outer, context.part.loops.size());
-  const int64_t width = WidthOf(context, shape);
-  return context.part.kept == 0 ? width : std::max(width, kWarp);  // a block keeps few rows
+  if (context.part.kept != 0) return std::max(WidthOf(context, shape), kWarp);  // a block keeps few rows
+  const auto rows = static_cast<double>(context.Points(0, context.part.outer));
+  const bool side_by_side = rows >= kManyThreads * context.Processors() && LieSideBySide(context.part);
+  return side_by_side ? 1 : WidthOf(context, shape);
 }
 
 std::optional<RowShape> ShapeOfRow(const PartContext& context) {

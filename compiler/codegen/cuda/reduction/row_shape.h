@@ -47,7 +47,8 @@ int64_t RegistersOf(const Part& part, const RowShape& shape);
 // value for others.
 std::optional<RowShape> ShapeOfRow(const PartContext& context);
 
-// Threads of a row as kPlainReduction reads it: a block, a warp or, if it keeps nothing, a part of one.
+// Threads of a row as kPlainReduction reads it: a block, a warp or, if it keeps nothing, a part of one; one
+// thread where many rows lie side by side.
 int64_t WidthOfPlainRow(const PartContext& context);
 
 // Bytes of shared memory of a block if the row lies there.
