@@ -24,6 +24,7 @@
 #include "compiler/ir/node_annotation.h"
 #include "compiler/ir/view.h"
 #include "compiler/schedule/overlap.h"
+#include "compiler/slow_kernels.h"
 #include "compiler/targets.h"
 #include "core/custom_op.h"
 #include "core/plan.h"
@@ -249,7 +250,8 @@ struct CompileReport {
   uint64_t arena_bytes = 0;  // the largest of the programs'
   uint32_t kernels = 0;
   ProfileUse profile;
-  std::string estimates;  // the origin of estimated times, as a sentence
+  std::vector<SlowKernel> slow_kernels;  // slowest first
+  std::string estimates;                 // the origin of estimated times, as a sentence
   double seconds = 0;
 };
 

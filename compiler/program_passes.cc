@@ -493,6 +493,7 @@ Status Check(Compilation* compilation, ProgramInWork*, std::string* text) {
   RONDO_RETURN_IF_ERROR(CheckPlan(compilation->emitted.plan));
   for (const CodeModule& module : compilation->emitted.plan.modules)
     RONDO_RETURN_IF_ERROR(CheckBinaries(compilation->emitted.plan, module, true));
+  compilation->report.slow_kernels = SlowKernelsOf(compilation->emitted.plan);
   *text = "verified and checked";
   return Status::Ok();
 }

@@ -26,21 +26,28 @@ bool Narrow(const Kernel& kernel) {
   });
 }
 
+double MemoryTime(const MachineRates& machine, const Traffic& traffic) {
+  return static_cast<double>(traffic.read) / machine.read +
+         static_cast<double>(traffic.written) / machine.written;
+}
+
 }  // namespace
 
 double CostModel::KernelTime(const Kernel* kernel, const Traffic& traffic, double estimate) const {
   if (measured != nullptr && kernel != nullptr) {
     if (const std::optional<double> time = measured->OfKernel(*kernel)) return *time;
   }
-  const double moved = static_cast<double>(traffic.read) / machine.read +
-                       static_cast<double>(traffic.written) / machine.written;
   double start = machine.starts[0];
   for (size_t p = 0; kernel != nullptr && p < kernel->parts.size(); ++p)
     start = std::max(start, machine.starts[static_cast<size_t>(kernel->parts[p].skeleton)]);
   if (estimate == 0 && estimated != nullptr && kernel != nullptr) estimate = TimeOf(*estimated, *kernel);
-  if (estimate > 0) return std::max(estimate, start + moved);
+  if (estimate > 0) return std::max(estimate, start + MemoryTime(machine, traffic));
+  return start + LeastTime(kernel, traffic);
+}
+
+double CostModel::LeastTime(const Kernel* kernel, const Traffic& traffic) const {
   const double rate = kernel != nullptr && Narrow(*kernel) ? machine.narrow : machine.wide;
-  return start + std::max(moved, static_cast<double>(traffic.operations) / rate);
+  return std::max(MemoryTime(machine, traffic), static_cast<double>(traffic.operations) / rate);
 }
 
 double CostModel::CollectiveTime(CollectiveOp op, int64_t bytes, size_t group) const {

@@ -43,6 +43,8 @@ struct CostModel {
   // one. Otherwise the larger of the memory time of its bytes and `estimate` (0: that of `estimated`); for a
   // kernel without an estimate, the time of its operations counts.
   double KernelTime(const Kernel* kernel, const Traffic& traffic, double estimate = 0) const;
+  // The time of its bytes and operations alone, which no kernel can beat on this machine.
+  double LeastTime(const Kernel* kernel, const Traffic& traffic) const;
   // A collective with SyncPoint::bytes of `bytes` among `ranks` devices (0: all of the program), alone on the
   // machine. The time measured among that many, if there is one. Otherwise interpolated from the table; ops
   // other than all-reduce move half of what an all-reduce moves.

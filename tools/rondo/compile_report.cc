@@ -59,6 +59,12 @@ void PrintSummary(const CompileReport& report, const std::string& path, CommandO
                 partition.detail.c_str());
     }
   }
+  constexpr size_t kMostWarnings = 5;
+  const size_t slow = report.slow_kernels.size(), told = std::min(slow, kMostWarnings);
+  for (size_t i = 0; i < told; ++i)
+    out->Line("warning: %s", Printable(report.slow_kernels[i].Text()).c_str());
+  if (told < slow)
+    out->Line("warning: %zu more kernels use less than 2 %% of the GPU; --json names all", slow - told);
 }
 
 Json CompileReportJson(const CompileReport& report, const std::string& path) {
@@ -70,6 +76,7 @@ Json CompileReportJson(const CompileReport& report, const std::string& path) {
                {"arena_bytes", report.arena_bytes},
                {"seconds", report.seconds},
                {"estimates", report.estimates},
+               {"slow_kernels", Json::array()},
                {"programs", Json::array()},
                {"passes", Json::array()}};
   for (const ProgramReport& program : report.programs) {
@@ -90,6 +97,12 @@ Json CompileReportJson(const CompileReport& report, const std::string& path) {
                                 {"arena_lower_bound", program.arena_lower_bound},
                                 {"fusions", program.fusions},
                                 {"partitions", partitions}});
+  }
+  for (const SlowKernel& slow : report.slow_kernels) {
+    json["slow_kernels"].push_back({{"kernel", slow.kernel},
+                                    {"source", slow.source},
+                                    {"estimated_us", slow.estimated},
+                                    {"least_us", slow.least}});
   }
   for (const PassReport& pass : report.passes) {
     json["passes"].push_back(
