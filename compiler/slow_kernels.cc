@@ -32,8 +32,8 @@ std::vector<SlowKernel> SlowKernelsOf(const PlanData& plan) {
                    least = costs.LeastTime(&kernel, StepTraffic(plan, step));
       if (estimated < kShort || estimated < kTimes * least) continue;
       slow.push_back({std::string(kernel.name),
-                      step.source < plan.sources.size() ? std::string(plan.sources[step.source]) : "", estimated,
-                      least});
+                      step.source < plan.sources.size() ? std::string(plan.sources[step.source]) : "",
+                      estimated, least});
     }
   }
   std::stable_sort(slow.begin(), slow.end(),

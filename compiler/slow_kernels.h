@@ -18,9 +18,9 @@ struct SlowKernel {
   std::string Text() const;
 };
 
-// Those of GPU plans that take more than 50 times the time of their bytes and operations, so that they use less
-// than 2 % of the GPU, and at least 20 us: shorter ones mostly wait to begin. Slowest first. `plan` must pass
-// VerifyPlan.
+// Those of GPU plans that take more than 50 times the time of their bytes and operations, so that they use
+// less than 2 % of the GPU, and at least 20 us: shorter ones mostly wait to begin. Slowest first. `plan` must
+// pass VerifyPlan.
 std::vector<SlowKernel> SlowKernelsOf(const PlanData& plan);
 
 }  // namespace rondo

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "compiler/codegen/weight_table.h"
+#include "core/walk_order.h"
 #include "core/weight_panels.h"
 
 namespace rondo {
@@ -44,19 +45,7 @@ struct Roles {
     }
     const auto single = [&](int d) { return part.loops[static_cast<size_t>(d)] == 1; };
     for (std::vector<int>* list : {&outer, &n, &k}) std::erase_if(*list, single);
-    if (convolution) OrderForInput(part);
-  }
-
- private:
-  // A host walks the window in the order of the input's elements.
-  void OrderForInput(const Part& part) {
-    const Operand& input = part.operands[part.lhs];
-    const auto step = [&](int d) {
-      int64_t sum = input.strides[static_cast<size_t>(d)];
-      for (const Guard& guard : input.guards) sum += guard.stride * guard.strides[static_cast<size_t>(d)];
-      return std::abs(sum);
-    };
-    std::stable_sort(k.begin(), k.end(), [&](int a, int b) { return step(a) > step(b); });
+    if (convolution) OrderForOperand(part.operands[part.lhs], k.data(), static_cast<int>(k.size()));
   }
 };
 

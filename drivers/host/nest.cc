@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/walk_order.h"
+
 namespace rondo::host {
 namespace {
 
@@ -23,8 +25,6 @@ bool UsesIndex(const Part& part, int loop) {
   return found;
 }
 
-int64_t Magnitude(int64_t x) { return x < 0 ? -x : x; }
-
 // Orders a map's loops so that its first written operand is walked from large strides to small ones.
 void OrderForWrites(const Part& part, int* order, int count) {
   const Operand* written = nullptr;
@@ -32,28 +32,16 @@ void OrderForWrites(const Part& part, int* order, int count) {
     if (operand.mode != Mode::kRead && written == nullptr) written = &operand;
   }
   if (written == nullptr) return;
-  int64_t strides[kMaxLoops];
-  FullStrides(*written, static_cast<int>(part.loops.size()), strides);
   for (int i = 0; i < count; ++i) {
-    if (strides[order[i]] == 0) return;  // the place depends on data: leave it
+    if (FullStride(*written, order[i]) == 0) return;  // the place depends on data: leave it
   }
-  for (int i = 1; i < count; ++i) {
-    for (int j = i; j > 0 && Magnitude(strides[order[j - 1]]) < Magnitude(strides[order[j]]); --j) {
-      std::swap(order[j - 1], order[j]);
-    }
-  }
+  OrderForOperand(*written, order, count);
 }
 
 }  // namespace
 
 void FullStrides(const Operand& operand, int loops, int64_t* strides) {
-  for (int d = 0; d < loops; ++d) {  // modulo 2^64: a loop of one round may state any stride
-    uint64_t sum = static_cast<uint64_t>(operand.strides[d]);
-    for (const Guard& guard : operand.guards) {
-      sum += static_cast<uint64_t>(guard.stride) * static_cast<uint64_t>(guard.strides[d]);
-    }
-    strides[d] = static_cast<int64_t>(sum);
-  }
+  for (int d = 0; d < loops; ++d) strides[d] = FullStride(operand, d);
 }
 
 bool ChannelsLast(const Part& part) {
@@ -119,17 +107,6 @@ LoopGroups GroupsOf(const Part& part, bool channels) {
     for (int g = 0, from = 0; g < groups.count; from += sizes[g++]) groups.Add(g, from, sizes[g]);
   }
   return groups;
-}
-
-// Orders reduced loops so that `operand` is walked from large strides to small ones.
-void OrderForReads(const Part& part, const Operand& operand, int* order, int count) {
-  int64_t strides[kMaxLoops];
-  FullStrides(operand, static_cast<int>(part.loops.size()), strides);
-  for (int i = 1; i < count; ++i) {
-    for (int j = i; j > 0 && Magnitude(strides[order[j - 1]]) < Magnitude(strides[order[j]]); --j) {
-      std::swap(order[j - 1], order[j]);
-    }
-  }
 }
 
 // Whether an index of some address of the part differs along the loop.
@@ -213,9 +190,9 @@ Nest MakeNest(const Part& part, bool channels) {
       if (part.loops[d] > 1) order[count++] = d;
     }
     if (part.skeleton == Skeleton::kMap && !part.sequential) OrderForWrites(part, order, count);
-    if (most_read != nullptr && (g == 0 || AnyOrder(part))) OrderForReads(part, *most_read, order, count);
+    if (most_read != nullptr && (g == 0 || AnyOrder(part))) OrderForOperand(*most_read, order, count);
     if (most_read != nullptr && most_read->mode != Mode::kRead) IndexedFirst(part, order, count);
-    if (channels && g == 3) OrderForReads(part, part.operands[part.lhs], order, count);
+    if (channels && g == 3) OrderForOperand(part.operands[part.lhs], order, count);
     nest.first[g] = nest.loops;
     nest.points[g] = 1;
     for (int i = 0; i < count; ++i) {

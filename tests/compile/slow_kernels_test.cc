@@ -42,10 +42,10 @@ TEST(SlowKernels, AreNamedWithTheirNodesAndTimes) {
   const std::vector<SlowKernel> slow = SlowWith(500);
   ASSERT_EQ(slow.size(), 1u);
   EXPECT_EQ(slow[0].kernel, "k0_map");
-  EXPECT_EQ(slow[0].source, "Neg \"y\"");
+  EXPECT_EQ(slow[0].source, "Neg \"Neg_y\"");
   EXPECT_EQ(slow[0].estimated, 500);
   EXPECT_NEAR(slow[0].least, 2, 0.5);
-  EXPECT_EQ(slow[0].Text().find("kernel k0_map (Neg \"y\") takes 500 µs by estimate, where"), 0u)
+  EXPECT_EQ(slow[0].Text().find("kernel k0_map (Neg \"Neg_y\") takes 500 µs by estimate, where"), 0u)
       << slow[0].Text();
 }
 
