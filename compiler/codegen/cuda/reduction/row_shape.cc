@@ -372,9 +372,10 @@ bool ShareElements(const PartContext& context) {
 
 constexpr double kManyThreads = 1024;  // of a multiprocessor: enough
 
-// Whether neighbouring rows lie side by side in memory, so that threads with a row each read them together.
+// Whether the rows that a warp would take lie side by side in memory, so that threads with a row each read
+// them together.
 bool LieSideBySide(const Part& part) {
-  if (part.outer == 0) return false;
+  if (part.outer == 0 || part.loops[part.outer - 1u] < kWarp) return false;
   const size_t along = part.outer - 1u;
   const std::vector<size_t> read = RowOperands(part);
   return std::all_of(read.begin(), read.end(), [&](size_t index) {
