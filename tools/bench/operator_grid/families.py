@@ -3,7 +3,7 @@ import importlib
 import random
 
 FAMILIES = {"attention": "attention_cases", "convolution": "convolution_cases", "scatter": "scatter_cases", "rows": "row_cases",
-            "matmul": "matmul_cases", "map": "map_cases"}
+            "matmul": "matmul_cases", "map": "map_cases", "place": "place_cases"}
 
 
 def add_options(parser):

@@ -14,7 +14,7 @@ class Port:
     dtype: str
     shape: tuple
     below: int = 0  # integers are drawn from 0 to below - 1
-    fill: typing.Optional[str] = None  # "mask": about a fifth is masked
+    fill: typing.Optional[str] = None  # "mask": about a fifth is masked; "boxes": corners x, y, x, y
 
     def bytes(self):
         count = ITEM[self.dtype]

@@ -38,6 +38,9 @@ def draw(port, generator):
         return seen
     if port.dtype == "i64":
         return torch.randint(0, port.below, port.shape, generator=generator, device="cuda")
+    if port.fill == "boxes":
+        corner, size = (torch.rand(port.shape[0], 2, generator=generator, device="cuda") * most for most in (150, 80))
+        return torch.cat([corner, corner + size], 1).to(TYPES[port.dtype])
     x = torch.randn(port.shape, generator=generator, device="cuda")
     if port.fill == "mask":
         x = torch.where(x > 0.8, torch.full_like(x, -10000.0), x)
@@ -86,11 +89,15 @@ def drawn(case):
     return tensors
 
 
+def decides(port):
+    return port.dtype == "i64" or port.fill == "boxes"
+
+
 def time_by_indices(case, rondo, plan, runs, folder):
-    """Times a case whose integers decide what is read or written, with the case's own integers instead of the command's zeros."""
+    """Times a case whose integers or boxes decide what is read or written, with the case's own instead of the command's numbers."""
     tensors, options = drawn(case), ["--program", case.name]
     for port in case.inputs:
-        if port.dtype == "i64":
+        if decides(port):
             path = pathlib.Path(folder) / f"{port.name}.npy"
             np.save(path, array(tensors[port.name]))
             options += ["--input", f"{port.name}={path}"]
@@ -140,7 +147,7 @@ def main():
         cases = [case for case in families.cases(family, arguments) if case.name in times]
         with tempfile.TemporaryDirectory() as folder:
             for case in cases:
-                if any(port.dtype == "i64" for port in case.inputs):
+                if any(map(decides, case.inputs)):
                     times |= time_by_indices(case, arguments.rondo, plan, arguments.runs, folder)
         session = Session(arguments.libraries, plan, driver="cuda")
         print(f"{family:58} {'floor':>7} {'estimate':>9} {'PyTorch':>9} {'Rondo':>9} {'ratio':>8} error", flush=True)
