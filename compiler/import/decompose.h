@@ -25,6 +25,11 @@ NodeId ExtremeOf(ir::Builder& b, DType type, bool greatest);
 // A vector [n] (or a scalar) as a tensor of `rank` dims with n along `axis`.
 NodeId AlongAxis(ir::Builder& b, NodeId vector, int axis, int rank);
 
+// A type for indices into a tensor of this shape: kernels read narrow ones faster.
+inline DType IndexType(const Shape& shape) {
+  return shape.elements() <= INT32_MAX ? DType::kI32 : DType::kI64;
+}
+
 // Elements `index` of x along `axis`, in that order: a view if they are evenly spaced, a concatenation of
 // views if they are a few evenly spaced runs, otherwise a gather. Indices must be in range.
 NodeId Take(ir::Builder& b, NodeId x, int axis, const std::vector<int64_t>& index);

@@ -17,30 +17,29 @@ struct AxisTaps {
 };
 
 // Elements outside the axis have weight 0.
-AxisTaps TapsOf(Builder& b, NodeId x, int64_t extent) {
+AxisTaps TapsOf(Builder& b, NodeId x, int64_t extent, DType index) {
   const NodeId floor = b.Unary(TapeOp::kFloor, x), part = b.Sub(x, floor);
   AxisTaps taps;
   for (size_t k = 0; k < 2; ++k) {
     const NodeId at = k == 0 ? floor : b.BinaryScalar(TapeOp::kAdd, floor, 1);
     const NodeId inside = Clamp(b, at, 0, static_cast<double>(extent - 1));
     const NodeId weight = k == 0 ? b.Sub(b.Scalar(DType::kF32, 1), part) : part;
-    taps.index[k] = b.Cast(inside, DType::kI64);
+    taps.index[k] = b.Cast(inside, index);
     taps.weight[k] = b.Select(b.Binary(TapeOp::kEqual, inside, at), weight, b.Scalar(DType::kF32, 0));
   }
   return taps;
 }
 
-// The four elements around each place, each times its weight. y and x index the last two dims of `data`;
-// `index` holds the indices before those.
+// The four elements around each place, each times its weight. y and x index the rows and columns of pictures
+// in `data` that are `width` wide; the map of `attrs` says which picture.
 std::vector<NodeId> FourReads(Builder& b, NodeId data, const ir::IndexedAttrs& attrs, const Shape& out,
-                              const std::vector<NodeId>& index, const AxisTaps& y, const AxisTaps& x) {
+                              int64_t width, const AxisTaps& y, const AxisTaps& x) {
   std::vector<NodeId> reads;
   for (size_t i = 0; i < 4; ++i) {
-    std::vector<NodeId> all = index;
-    all.push_back(b.Expand(y.index[i / 2], out));
-    all.push_back(b.Expand(x.index[i % 2], out));
+    const NodeId row = b.BinaryScalar(TapeOp::kMul, y.index[i / 2], static_cast<double>(width));
+    const NodeId index = b.Expand(b.Add(row, x.index[i % 2]), out);
     const NodeId weight = b.Mul(y.weight[i / 2], x.weight[i % 2]);
-    reads.push_back(b.Mul(b.IndexedRead(data, all, attrs, out), b.Cast(weight, b.dtype(data))));
+    reads.push_back(b.Mul(b.IndexedRead(data, {index}, attrs, out), b.Cast(weight, b.dtype(data))));
   }
   return reads;
 }
@@ -75,7 +74,7 @@ Result<RoiAttrs> ReadRoi(OpContext& c) {
 // One axis of RoiAlign: the elements that each bin reads, and what they count.
 struct RoiAxis {
   int64_t taps = 1;          // a bin
-  NodeId index = kNoNode;    // i64 [rois, bins * taps], in range
+  NodeId index = kNoNode;    // [rois, bins * taps], in range
   NodeId weight = kNoNode;   // f32 [rois, bins * taps]
   NodeId present = kNoNode;  // bool [rois, bins * taps]: whether the bin has the sample; only of maxima
   NodeId count = kNoNode;    // f32 [rois]: samples per bin
@@ -93,7 +92,8 @@ NodeId Triangle(Builder& b, NodeId at, NodeId index) {
 // An average is a weighted sum of elements. Such samples lie at most one element apart, so that those of a
 // bin read neighbours, each of which is read once, whatever the number of samples around it.
 constexpr int64_t kLeastSamples = 8;
-RoiAxis SampleAxis(Builder& b, const RoiAttrs& a, NodeId boxes, int begin, int64_t extent, int64_t bins) {
+RoiAxis SampleAxis(Builder& b, const RoiAttrs& a, NodeId boxes, int begin, int64_t extent, int64_t bins,
+                   DType index_type) {
   const int64_t rois = b.shape(boxes)[0],
                 samples = a.samples > 0 ? a.samples : std::max((extent + bins - 1) / bins, kLeastSamples);
   const auto scalar = [&](double v) { return b.Scalar(DType::kF32, v); };
@@ -141,7 +141,7 @@ RoiAxis SampleAxis(Builder& b, const RoiAttrs& a, NodeId boxes, int begin, int64
     read = b.Slice(index, 2, 0, 1, 1);
   }
   axis.weight = b.Reshape(weight, flat);
-  axis.index = b.Reshape(b.Cast(Clamp(b, read, 0, last), DType::kI64), flat);
+  axis.index = b.Reshape(b.Cast(Clamp(b, read, 0, last), index_type), flat);
   axis.present = b.Reshape(b.Expand(b.Unsqueeze(present, 3), around), {rois, bins * samples * around[3]});
   return axis;
 }
@@ -163,8 +163,8 @@ Status RoiAlign(OpContext& c) {
     return c.Give(b.Constant(ir::ConstantData::Own(c.dtype(0), y, {})));
   }
   const NodeId boxes = b.Cast(c.In(1), DType::kF32), data = Widen(b, c.In(0));
-  const RoiAxis rows = SampleAxis(b, a, boxes, 1, x[2], a.height),
-                columns = SampleAxis(b, a, boxes, 0, x[3], a.width);
+  const RoiAxis rows = SampleAxis(b, a, boxes, 1, x[2], a.height, IndexType(x)),
+                columns = SampleAxis(b, a, boxes, 0, x[3], a.width, IndexType(x));
   RONDO_ASSIGN_OR_RETURN(const Shape out,
                          c.MakeShape({rois, x[1], a.height * rows.taps, a.width * columns.taps}));
   const auto of_rows = [&](NodeId v) { return b.Reshape(v, {rois, 1, out[2], 1}); };
@@ -172,7 +172,7 @@ Status RoiAlign(OpContext& c) {
   // Where the picture's first channel begins, and in it the row.
   std::vector<int64_t> pictures;
   for (int64_t i = 0; i < x[0]; ++i) pictures.push_back(i * x[1] * x[2] * x[3]);
-  const NodeId picture = b.Gather(b.I64(pictures), c.In(2), 0, false);
+  const NodeId picture = b.Gather(b.Ints(IndexType(x), {x[0]}, pictures), c.In(2), 0, false);
   const NodeId row = b.Add(b.BinaryScalar(TapeOp::kMul, rows.index, static_cast<double>(x[3])),
                            b.Reshape(picture, {rois, 1}));
   ir::IndexedAttrs attrs;
@@ -293,7 +293,7 @@ Status DeformConv(OpContext& c) {
     NodeId at = b.Add(steps(3 + axis, window.dilations[a]), steps(5 + axis, window.strides[a]));
     at = b.BinaryScalar(TapeOp::kAdd, at, -static_cast<double>(window.pads_begin[a]));
     at = b.Add(at, b.Reshape(b.Slice(offsets, 4, axis, 1, 1), places));
-    return TapsOf(b, at, x[axis + 2]);
+    return TapsOf(b, at, x[axis + 2], IndexType(x));
   };
   ir::IndexedAttrs attrs;
   attrs.map = ir::DenseView(out);
@@ -302,8 +302,8 @@ Status DeformConv(OpContext& c) {
   strides[2] = x[2] * x[3];
   strides[1] = strides[2] * out[2];
   strides[0] = strides[2] * x[1];
-  attrs.dims = {{x[3], x[2], false}, {1, x[3], false}};
-  const std::vector<NodeId> reads = FourReads(b, data, attrs, out, {}, axis_taps(0), axis_taps(1));
+  attrs.dims = {{1, x[2] * x[3], false}};
+  const std::vector<NodeId> reads = FourReads(b, data, attrs, out, x[3], axis_taps(0), axis_taps(1));
   NodeId value = b.Add(b.Add(reads[0], reads[1]), b.Add(reads[2], reads[3]));
   if (c.Has(4)) value = b.Mul(value, b.Reshape(b.Cast(c.In(4), type), places));
   const NodeId columns = b.Reshape(b.Cast(value, c.dtype(0)), {x[0], groups, w[1] * taps, oh * ow});

@@ -42,8 +42,8 @@ struct AxisTap {
 // Samples along one axis. All places have one shape and are f32.
 class AxisSampler {
  public:
-  AxisSampler(Builder& b, const SampleAttrs& attrs, int64_t extent)
-      : b_(b), attrs_(attrs), last_(static_cast<double>(extent - 1)) {}
+  AxisSampler(Builder& b, const SampleAttrs& attrs, int64_t extent, DType index)
+      : b_(b), attrs_(attrs), last_(static_cast<double>(extent - 1)), index_(index) {}
 
   // The taps for grid values in [-1, 1] along an axis.
   std::vector<AxisTap> Taps(NodeId grid) {
@@ -96,7 +96,7 @@ class AxisSampler {
       NodeId present = b_.Cast(b_.Binary(TapeOp::kEqual, inside, at), DType::kF32);
       weight = weight == kNoNode ? present : b_.Mul(weight, present);
     }
-    return {b_.Cast(inside, DType::kI64), weight};
+    return {b_.Cast(inside, index_), weight};
   }
 
   // Keys' convolution kernel with a = -0.75 at distance |t - k|.
@@ -115,6 +115,7 @@ class AxisSampler {
   Builder& b_;
   const SampleAttrs& attrs_;
   double last_;
+  DType index_;  // of taps
 };
 
 // x [n, c, spatial...], grid [n, out..., axes]. The grid's last dim lists the axes from the innermost
@@ -139,7 +140,7 @@ Status GridSample(OpContext& c) {
   std::vector<std::vector<AxisTap>> taps;
   for (int a = 0; a < axes; ++a) {
     NodeId one = b.Squeeze(b.Slice(places, grid.rank - 1, axes - 1 - a, 1, 1), grid.rank - 1);
-    taps.push_back(AxisSampler(b, attrs, x[a + 2]).Taps(b.Unsqueeze(one, 1)));
+    taps.push_back(AxisSampler(b, attrs, x[a + 2], IndexType(x)).Taps(b.Unsqueeze(one, 1)));
   }
 
   // All channels read the same elements of their pictures: one index and one weight for each.
