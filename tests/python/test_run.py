@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_refused_with_a_sentence(affine, inputs, words):
 
 @pytest.mark.parametrize("plan", [None, "model.rondo"])
 def test_a_session_is_made_of_a_plan(plan):
-    with pytest.raises(rondo.InvalidArgument, match=f"plan is a {type(plan).__name__}.*rondo.Plan.load"):
+    with pytest.raises(TypeError, match=f"plan is a {type(plan).__name__}.*rondo.Plan.load"):
         rondo.Session(plan)
 
 

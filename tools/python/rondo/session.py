@@ -7,7 +7,7 @@ from typing import Any, Iterable
 
 from . import _rondo
 from ._rondo import Plan, Runtime
-from .errors import Error, InvalidArgument
+from .errors import Error
 
 # A completion takes the interpreter's lock, so all runs must end before the interpreter does.
 atexit.register(_rondo._end_runs)
@@ -42,7 +42,7 @@ class Session(_rondo.Session):
     def __init__(self, plan: Plan, runtime: Runtime | None = None, *, timeout: float | None = None,
                  run_timeout: float | None = None, watchdog: float | None = None, memory_limit: int = 0) -> None:
         if not isinstance(plan, Plan):
-            raise InvalidArgument(f"plan is a {type(plan).__name__}: give a rondo.Plan, by rondo.compile or rondo.Plan.load")
+            raise TypeError(f"plan is a {type(plan).__name__}: give a rondo.Plan, by rondo.compile or rondo.Plan.load")
         super().__init__(plan, runtime if runtime is not None else _runtime_for(plan), timeout=timeout,
                          run_timeout=run_timeout, watchdog=watchdog, memory_limit=memory_limit)
 
