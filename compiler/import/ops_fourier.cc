@@ -139,7 +139,13 @@ Status CheckSize(const Transform& t) {
 }
 
 // The first n elements along `axis`, padded with zeros.
-NodeId FitTo(Builder& b, NodeId x, int axis, int64_t n);
+NodeId FitTo(Builder& b, NodeId x, int axis, int64_t n) {
+  Shape shape = b.shape(x);
+  if (n <= shape[axis]) return b.Slice(x, axis, 0, 1, n);
+  std::vector<int64_t> before(static_cast<size_t>(shape.rank), 0), after = before;
+  after[static_cast<size_t>(axis)] = n - shape[axis];
+  return b.PadConstant(x, b.Scalar(b.dtype(x), 0), before, after);
+}
 
 // Transforms the second to last dim of x [..., points, parts] into [..., bins, out_parts].
 NodeId Apply(Builder& b, NodeId x, const Transform& t) {
@@ -172,14 +178,6 @@ NodeId Apply(Builder& b, NodeId x, const Transform& t) {
   out.dims[out.rank - 2] = t.bins;
   out.dims[out.rank - 1] = t.out_parts;
   return b.Reshape(x, out);
-}
-
-NodeId FitTo(Builder& b, NodeId x, int axis, int64_t n) {
-  Shape shape = b.shape(x);
-  if (n <= shape[axis]) return b.Slice(x, axis, 0, 1, n);
-  std::vector<int64_t> before(static_cast<size_t>(shape.rank), 0), after = before;
-  after[static_cast<size_t>(axis)] = n - shape[axis];
-  return b.PadConstant(x, b.Scalar(b.dtype(x), 0), before, after);
 }
 
 // x [..., n, ..., 1 or 2] along one axis before the last.
