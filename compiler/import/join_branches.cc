@@ -33,8 +33,7 @@ bool OfOneLength(OpContext& c, NodeId condition, NodeId a, NodeId d, Value* valu
   auto space = std::make_shared<DataSizedDim>();
   space->source = c.b.sources().empty() ? c.proto.op_type() : c.b.sources()[0];
   space->length = length;
-  space->start = b.I64({0});
-  space->start = b.Reshape(space->start, Shape{});
+  space->start = b.Scalar(DType::kI64, 0);
   space->end = b.Select(condition, b.Scalar(DType::kI64, static_cast<double>(of_a[axis])),
                         b.Scalar(DType::kI64, static_cast<double>(of_d[axis])));
   space->real = b.Binary(TapeOp::kLess, b.Iota({length}, 0), b.Expand(space->end, {length}));
