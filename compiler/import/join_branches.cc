@@ -79,9 +79,9 @@ Status RefuseBranches(OpContext& c, int i) {
   (void)c.Known(c.In(0));  // reports the inputs that decide
   return Status::Error(
       Code::kUnsupported,
-      "its condition depends on the model's inputs, and the branches differ in type or number of dimensions, "
-      "or "
-      "in lengths that cannot be followed (output %d); where one input decides it, say which branch is meant "
+      "its condition depends on the model's inputs, and the branches differ in type or number of "
+      "dimensions, or in lengths that cannot be followed (output %d); where one input decides it, say which "
+      "branch is meant "
       "(--bind INPUT=VALUE)",
       i);
 }

@@ -5,14 +5,20 @@
 namespace rondo::test {
 namespace {
 
+// A map over these loops, without operands yet.
+Case& AddLoops(Suite* suite, const std::string& name, std::vector<int64_t> loops) {
+  Case& c = suite->Add(name);
+  c.maker.part.skeleton = Skeleton::kMap;
+  c.maker.part.outer = static_cast<uint8_t>(loops.size());
+  c.maker.loops = std::move(loops);
+  return c;
+}
+
 // y = x * w + z, where z has its dimensions in a random order in memory, and `pad` changes its alignment.
 void AddMap(Suite* suite, std::vector<int64_t> loops, DType in, DType out, int64_t pad, uint32_t seed) {
   Random random(seed);
-  Case& c = suite->Add("map " + std::to_string(seed));
+  Case& c = AddLoops(suite, "map " + std::to_string(seed), std::move(loops));
   PartMaker& maker = c.maker;
-  maker.part.skeleton = Skeleton::kMap;
-  maker.part.outer = static_cast<uint8_t>(loops.size());
-  maker.loops = std::move(loops);
   const int last = static_cast<int>(maker.loops.size()) - 1;
   const std::vector<int> all = Range(0, last + 1);
   const uint16_t x = maker.Operand(in, Mode::kRead, all), w = maker.Operand(out, Mode::kRead, {last}),
@@ -29,11 +35,8 @@ void AddMap(Suite* suite, std::vector<int64_t> loops, DType in, DType out, int64
 // y = x < w and z, of bools, of which any byte but 0 is true.
 void AddComparison(Suite* suite, std::vector<int64_t> loops, DType in, uint32_t seed) {
   Random random(seed);
-  Case& c = suite->Add("comparison " + std::to_string(seed));
+  Case& c = AddLoops(suite, "comparison " + std::to_string(seed), std::move(loops));
   PartMaker& maker = c.maker;
-  maker.part.skeleton = Skeleton::kMap;
-  maker.part.outer = static_cast<uint8_t>(loops.size());
-  maker.loops = std::move(loops);
   const int last = static_cast<int>(maker.loops.size()) - 1;
   const std::vector<int> all = Range(0, last + 1);
   const uint16_t x = maker.Operand(in, Mode::kRead, all), w = maker.Operand(in, Mode::kRead, {last}),

@@ -140,7 +140,7 @@ void PartWriter::Store(size_t index, const std::string& value) {
   const Operand& operand = context_.part.operands[index];
   if (index < scope.lanes.size() && !scope.lanes[index].empty()) {
     const bool whole = NaturalType(operand.dtype) == TapeType::kI64;
-    const bool truth = context_.part.operands[index].dtype == DType::kBool;
+    const bool truth = operand.dtype == DType::kBool;
     Line(scope.lanes[index] + "[e] = " + (truth ? value + " != 0" : (whole ? "(int)" : "") + value) + ";");
     return;
   }
