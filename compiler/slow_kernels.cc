@@ -10,10 +10,10 @@ namespace rondo {
 std::string SlowKernel::Text() const {
   char numbers[160];
   std::snprintf(numbers, sizeof(numbers),
-                "takes %.0f µs by estimate, where its bytes and operations need %.1f µs: %.1f %% of the GPU",
-                estimated, least, 100 * least / estimated);
+                "takes %.0f µs %s, where its bytes and operations need %.1f µs: %.1f %% of the GPU",
+                estimated, measured ? "as measured" : "by estimate", least, 100 * least / estimated);
   return "kernel " + kernel + (source.empty() ? "" : " (" + source + ")") + " " + numbers +
-         "; rondo bench measures it";
+         (measured ? "" : "; rondo bench measures it");
 }
 
 std::vector<SlowKernel> SlowKernelsOf(const PlanData& plan) {
@@ -33,7 +33,7 @@ std::vector<SlowKernel> SlowKernelsOf(const PlanData& plan) {
       if (estimated < kShort || estimated < kTimes * least) continue;
       slow.push_back({std::string(kernel.name),
                       step.source < plan.sources.size() ? std::string(plan.sources[step.source]) : "",
-                      estimated, least});
+                      estimated, costs.IsMeasured(kernel), least});
     }
   }
   std::stable_sort(slow.begin(), slow.end(),

@@ -12,8 +12,9 @@ namespace rondo {
 // Times in microseconds, of one launch on the GPU that the plan's estimates are for.
 struct SlowKernel {
   std::string kernel, source;  // its name, and the source nodes of its first step
-  double estimated = 0;        // or measured, with a profile
-  double least = 0;            // its bytes and operations at the rates of that GPU
+  double estimated = 0;
+  bool measured = false;  // `estimated` is what a profile measured
+  double least = 0;       // its bytes and operations at the rates of that GPU
   // One sentence.
   std::string Text() const;
 };
