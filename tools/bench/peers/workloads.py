@@ -53,12 +53,28 @@ class Outputs(torch.nn.Module):
         return self.model(**dict(zip(self.names, inputs)), **self.settings, return_dict=False)[0]
 
 
-def torchvision_model(name, batch):
+class FirstOfDict(torch.nn.Module):
+    """Wraps a model that returns a dictionary: its first entry as output."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs):
+        return next(iter(self.model(*inputs).values()))
+
+
+def torchvision_model(name, batch, *shape):
+    """shape: that of an input without the batch, by default a photo's."""
     import torchvision
-    model = torchvision.models.get_model(name, weights=None).eval()
+    shape = shape or (3, 224, 224)
+    backbone = {"weights_backbone": None} if name.startswith("deeplab") else {}
+    model = torchvision.models.get_model(name, weights=None, **backbone).eval()
+    if backbone:
+        model = FirstOfDict(model)
     drawn(model)
-    export_networks.settle(model, torch.randn(2, 3, 224, 224))
-    return Made(model.half(), image(batch))
+    export_networks.settle(model, torch.randn(2, *shape))
+    return Made(model.half(), {"image": torch.randn(batch, *shape, dtype=torch.half)})
 
 
 def timm_model(name, batch, size):
@@ -84,21 +100,44 @@ def text_encoder(kind, batch, tokens, **config):
     return Made(Outputs(model, "input_ids", "attention_mask"), {"ids": ids, "mask": mask})
 
 
-def causal_model(tokens, **config):
+def causal_model(kind, tokens, attention="sdpa", **config):
     import transformers
-    config = transformers.Qwen2Config(**config)
-    config._attn_implementation = "sdpa"
-    model = drawn(transformers.Qwen2ForCausalLM(config)).eval().bfloat16()
+    config = getattr(transformers, kind + "Config")(**config)
+    config._attn_implementation = attention
+    name = "GPT2LMHeadModel" if kind == "GPT2" else kind + "ForCausalLM"
+    model = drawn(getattr(transformers, name)(config)).eval().bfloat16()
     ids = torch.randint(0, config.vocab_size, (1, tokens))
     return Made(Outputs(model, "input_ids", use_cache=False, logits_to_keep=1), {"ids": ids})
 
 
-def diffusion_unet():
+def transformer(name, inputs, dtype=torch.half, **config):
+    """A class of transformers, by its configuration, and its inputs by the names of its arguments."""
+    import transformers
+    kind = getattr(transformers, name)
+    config = kind.config_class(**config)
+    config._attn_implementation = "sdpa"
+    model = drawn(kind(config)).eval().to(dtype)
+    return Made(Outputs(model, *inputs), inputs)
+
+
+def tokens(*shape):
+    return torch.randint(1, 20000, shape)
+
+
+def halves(*shape):
+    return torch.randn(shape, dtype=torch.half)
+
+
+def denoiser(name, inputs, **config):
+    """The model of a diffusion's step, a class of diffusers, and its inputs by the names of its arguments."""
     import diffusers
-    model = drawn(diffusers.UNet2DConditionModel(sample_size=64, cross_attention_dim=768)).eval().half()
-    inputs = {"sample": torch.randn(2, 4, 64, 64, dtype=torch.half), "timestep": torch.tensor([501]),
-              "text": torch.randn(2, 77, 768, dtype=torch.half)}
-    return Made(Outputs(model, "sample", "timestep", "encoder_hidden_states"), inputs)
+    model = drawn(getattr(diffusers, name)(**config)).eval().half()
+    return Made(Outputs(model, *inputs), inputs)
+
+
+def text_to_image(sample, text, **config):
+    inputs = {"sample": halves(*sample), "timestep": torch.tensor([501]), "encoder_hidden_states": halves(*text)}
+    return denoiser("UNet2DConditionModel", inputs, sample_size=sample[-1], cross_attention_dim=text[-1], **config)
 
 
 class PictureDecoder(torch.nn.Module):
@@ -179,13 +218,13 @@ WORKLOADS = {
     # Image networks of export_networks.py.
     **{f"{name}-b1-f16": network(name) for name in export_networks.USUAL if name not in ("resnet50", "vit_b_16")},
     # Other kinds of models, among them each kind on which Rondo was once slower than a peer.
-    "unet-64x64-b2-f16": Workload(diffusion_unet, channels_last=True),
+    "unet-64x64-b2-f16": Workload(lambda: text_to_image((2, 4, 64, 64), (2, 77, 768)), channels_last=True),
     "vae-decoder-64x64-b1-f16": Workload(diffusion_decoder, channels_last=True),
     "vit_l_16-b8-f16": network("vit_l_16", 8),
     "dinov2-b14-518-b4-f16": Workload(lambda: timm_model("vit_base_patch14_dinov2", 4, 518)),
     "llama3-8b-8layers-prefill2048-b1-bf16": Workload(lambda: bench_decoder(1, 0, 2048)),
     "qwen2-0.5b-prefill1024-b1-bf16": Workload(lambda: causal_model(
-        1024, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
+        "Qwen2", 1024, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
         num_key_value_heads=2, tie_word_embeddings=True)),
     "bert-base-b32-s128-f16": Workload(lambda: text_encoder("Bert", 32, 128)),
     "bert-large-b1-s384-f16": Workload(lambda: text_encoder(
@@ -202,4 +241,30 @@ WORKLOADS = {
     "cspdarknet53-640-b1-f16": Workload(lambda: timm_model("cspdarknet53", 1, 640), channels_last=True),
     "whisper-base-encoder-b1-f16": Workload(speech_encoder),
     "wav2vec2-base-5s-b1-f16": Workload(speech_features),
+    # Image networks in batches, and classes that differ from those above by their layers.
+    **{f"{name}-b{batch}-f16": network(name, batch) for name, batch in (
+        ("resnet50", 32), ("mobilenet_v3_large", 32), ("efficientnet_v2_s", 8), ("regnet_y_8gf", 16),
+        ("densenet121", 8), ("swin_v2_t", 8), ("maxvit_t", 4))},
+    "deeplabv3-resnet50-520-b1-f16": Workload(
+        lambda: torchvision_model("deeplabv3_resnet50", 1, 3, 520, 520), channels_last=True),
+    "r3d_18-16x112-b4-f16": Workload(lambda: torchvision_model("r3d_18", 4, 3, 16, 112, 112)),
+    **{f"{name}-b{batch}-f16": Workload(lambda name=name, batch=batch: timm_model(name, batch, 224))
+       for name, batch in (
+        ("vit_small_patch16_224", 32), ("mixer_b16_224", 16), ("beit_base_patch16_224", 8), ("convnextv2_tiny", 16),
+        ("coatnet_0_rw_224", 8), ("efficientformer_l1", 16), ("efficientvit_b1", 16))},
+    # Transformers.
+    "gpt2-prefill1024-b1-bf16": Workload(lambda: causal_model("GPT2", 1024)),
+    "distilbert-b16-s128-f16": Workload(lambda: transformer("DistilBertModel", {"input_ids": tokens(16, 128)})),
+    "clip-text-b16-f16": Workload(lambda: transformer("CLIPTextModel", {"input_ids": tokens(16, 77)})),
+    "clip-vit-b32-b32-f16": Workload(lambda: transformer("CLIPVisionModel", {"pixel_values": halves(32, 3, 224, 224)})),
+    "bart-base-b4-s256-bf16": Workload(lambda: transformer(
+        "BartModel", {"input_ids": tokens(4, 256), "decoder_input_ids": tokens(4, 128)}, torch.bfloat16, d_model=768,
+        encoder_layers=6, decoder_layers=6, encoder_ffn_dim=3072, decoder_ffn_dim=3072, encoder_attention_heads=12,
+        decoder_attention_heads=12, use_cache=False)),
+    "segformer-b0-512-b1-f16": Workload(lambda: transformer(
+        "SegformerForSemanticSegmentation", {"pixel_values": halves(1, 3, 512, 512)})),
+    # Diffusion by transformers (heads of 72).
+    "dit-xl-2-32x32-b2-f16": Workload(lambda: denoiser("DiTTransformer2DModel", {
+        "hidden_states": halves(2, 4, 32, 32), "timestep": torch.tensor([501, 501]),
+        "class_labels": torch.tensor([1, 7])}, sample_size=32)),
 }
