@@ -310,6 +310,24 @@ TEST_F(Structure, PiecesOfAConcatenationAreComputedInPlace) {
   EXPECT_EQ(Temporaries(program), 0);
 }
 
+// A dense block: each layer reads what all layers before it have computed.
+TEST_F(Structure, ShorterConcatenationsLieInTheLongestOne) {
+  for (const bool in_order : {true, false}) {
+    graph_ = {};
+    NodeId layers = b_.MatMul(Input(Shape{6, 8}), Weight(Shape{8, 4}));
+    std::vector<NodeId> pieces = {layers};
+    for (int k = 1; k < 4; ++k) {
+      pieces.push_back(b_.MatMul(layers, Weight(Shape{4 * k, 4})));
+      if (!in_order && k == 2) std::swap(pieces[0], pieces[1]);
+      layers = b_.Concat(pieces, 1);
+    }
+    graph_.outputs.push_back({"y", b_.MatMul(layers, Weight(Shape{16, 3}))});
+    const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1);
+    EXPECT_EQ(Temporaries(program), in_order ? 1 : 2) << "the longest, and one in another order";
+    EXPECT_EQ(program.ops.size(), in_order ? 5u : 7u);
+  }
+}
+
 TEST_F(Structure, WorkThatTwoKernelsReadIsDoneOnce) {
   NodeId x = Input(Shape{4, 8});
   NodeId e = b_.Unary(TapeOp::kExp, x);

@@ -22,6 +22,7 @@ void Preparation::CopyConcatPieces() {
                             ir::Reshape(ir::DenseView(g_.node(id).shape), g_.node(joined).shape));
       continue;
     }
+    if (LiesInAnother(id, insides)) continue;
     const int axis = g_.node(id).As<ir::ConcatAttrs>().axis;
     int64_t start = 0;
     std::vector<NodeId> copies;  // made because the concatenation is annotated
@@ -86,6 +87,38 @@ NodeId Preparation::JoinedWhole(NodeId id) const {
   const bool own = !c_.IsLeaf(first) && memory.op != Op::kIota && memory.op != Op::kLoopResult &&
                    memory.op != Op::kConcat && !IsOutput(first) && c_.PartOf(first) == kNoNode;
   return own && memory.shape.elements() == concat.shape.elements() ? first : kNoNode;
+}
+
+// Dense blocks concatenate what they have at each layer: all but the last concatenation lie in a longer one,
+// whose pieces they repeat. Puts concatenation `id` there if so. `insides`: as in CopyConcatPieces.
+bool Preparation::LiesInAnother(NodeId id, const std::unordered_map<NodeId, View>& insides) {
+  const Node& concat = g_.node(id);
+  const int axis = concat.As<ir::ConcatAttrs>().axis;
+  if (c_.places[id].how != Place::How::kOwn || IsOutput(id) || concat.inputs.empty() ||
+      (g_.annotated && !ir::MayShareKernel(concat, Node())))
+    return false;
+  NodeId longer = kNoNode;
+  View place;
+  int64_t start = 0;
+  for (const NodeId piece : concat.inputs) {
+    const NodeId base = g_.BaseOf(piece);
+    const NodeId in = c_.PartOf(base);
+    if (in == kNoNode || g_.node(in).op != Op::kConcat || (longer != kNoNode && in != longer)) return false;
+    const View at = ir::Compose(c_.places[base].at, g_.ViewOf(piece));
+    if (!at.affine() || at.shape().rank != concat.shape.rank) return false;
+    if (longer == kNoNode) {
+      longer = in;
+      place = at;
+      place.steps[0].shape = concat.shape;
+    }
+    if (!(at == ir::Slice(place, axis, start, 1, g_.node(piece).shape[axis]))) return false;
+    start += g_.node(piece).shape[axis];
+  }
+  const auto outer = insides.find(longer);
+  const View whole = outer == insides.end() ? place : ir::Compose(outer->second, place);
+  if (!whole.affine() || !MayBeRunAt(whole, id, longer)) return false;
+  c_.places[id].Put(Place::How::kPart, longer, std::move(place));
+  return true;
 }
 
 // Why a piece cannot be computed in its place, in a concatenation placed at `whole`; "" if it can. Then

@@ -119,6 +119,7 @@ class Preparation {
   // concat_pieces.cc
   void CopyConcatPieces();
   NodeId JoinedWhole(NodeId id) const;
+  bool LiesInAnother(NodeId id, const std::unordered_map<NodeId, ir::View>& insides);
   std::string WhyNotInPlace(NodeId piece, NodeId holder, const ir::View& whole, ir::View* place) const;
   bool MayBeRunAt(const ir::View& place, NodeId holder, NodeId concat);
   bool MayBeWrittenAt(const ir::View& place, NodeId version) const;
