@@ -1,7 +1,8 @@
 // PadMatmuls: constant Bs of 16-bit matmuls are stored column after column, as cuBLASLt and wgmma tiles of
 // any width read them best: a tile of lines along N is copied in whole panels of 64 columns. K is padded to a
 // multiple of eight, since lines that are no vectors are read element by element. Of an odd K (143), A is
-// read from a copy with the same padding, where the copy takes less time than the elements.
+// read from a copy with the same padding, where the copy takes less time than the elements. Matmuls of a K
+// below 16 are bound by their results (codegen/cuda/matmul/short_matmul.cc), and read what there is.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -127,6 +128,8 @@ class Padder {
     if (!IsHalfMatmul(graph_, graph_.node(id))) return false;
     const MatmulExtents of = MatmulExtentsOf(graph_, graph_.node(id));
     const NodeId a = graph_.node(id).inputs[0], b = graph_.node(id).inputs[1];
+    constexpr int64_t kShort = 16;
+    if (of.k < kShort) return false;
     const bool odd = of.k % 2 != 0;
     if (odd ? !CopyPays(of) : of.k % kWhole != 0) return false;
     ir::View view;

@@ -134,6 +134,28 @@ TEST(GpuProducts, WithResultsAlongMMatchTheReference) {
             suite.size());
 }
 
+// Blocks of results for each thread, whatever A, B and the results are contiguous along.
+TEST(GpuProducts, OfAShortKMatchTheReference) {
+  const ProductCase cases[] = {
+      {2, 20, 96, 3},
+      {1, 37, 49, 5, 2, true},
+      {3, 33, 64, 1, 1, false, true},
+      {1, 300, 11, 12, 1, true, false, true},
+      {1, 64, 40, 8, 2, false, false, true, 2},
+      {1, 1, 200, 4},
+      {4, 3, 3, 2, 1, true},
+  };
+  Suite suite;
+  uint32_t seed = 980;
+  for (ProductCase p : cases) {
+    for (DType type : kFloats) AddProduct(&suite, p, type, seed++);
+    p.out_by_rows = true;
+    for (DType type : kFloats) AddProduct(&suite, p, type, seed++);
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("float sums["), suite.size());
+}
+
 TEST(GpuProducts, OfFewRowsMatchTheReference) {
   Suite suite;
   uint32_t seed = 0;

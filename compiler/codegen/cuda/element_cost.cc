@@ -187,7 +187,8 @@ double ChainCycles(const PartContext& context, int64_t lanes) {
   const double steps =
       std::ceil(static_cast<double>(context.Points(first, all)) / static_cast<double>(lanes));
   const double threads = static_cast<double>(context.Points(0, first) * lanes);
-  return std::max(steps * gpu.chain_wait, IssueCycles(context, threads, steps * gpu.chain_instructions));
+  return std::max(steps * gpu.chain_wait,
+                  IssueCycles(context, threads, gpu.element_thread + steps * gpu.chain_instructions));
 }
 
 }  // namespace

@@ -212,10 +212,12 @@ struct GpuTable {
   double element_place = 22;     // of an access: where its element lies; again for each index and guard
   double element_access = 1;     // of each element that is accessed by itself, besides
   double element_function = 12;  // of a function without an instruction of its own
+  double short_access = 4;       // the same where a short K is unrolled, and with it places
   double row_wait = 40;          // cycles that each round of a row is waited for that registers do not keep
-  // Matmuls whose threads go through K element by element: 5 x 64 x 2327 took 47 us
-  double chain_wait = 33;          // cycles of an element
-  double chain_instructions = 16;  // of a thread
+  // Matmuls whose threads go through K element by element: 5 x 64 x 2327 took 47 us, and 64 x 8000 x 3 of 8
+  // images 64.6
+  double chain_wait = 33;           // cycles of an element
+  double chain_instructions = 110;  // of a thread
   // Points whose places belong to one block each: cycles of an index that a block looks at, of each exchange
   // in a cluster, of a pass over a list, and of a point in it; bytes a cycle of what points read
   double owned_index = 0.3;

@@ -9,11 +9,11 @@ namespace rondo {
 namespace {
 
 constexpr std::string_view kVariantNames[] = {
-    "",         "few_rows", "mma",          "wgmma",       "simt",          "tf32",      "tma",
-    "dot",      "library",  "staged",       "flash",       "windows",       "plain",     "imma",
-    "packed",   "fma",      "packed_tiles", "packed_rows", "packed_digits", "wgmma_fp8", "ping_pong",
-    "pipelined"};
-static_assert(std::size(kVariantNames) == static_cast<size_t>(VariantId::kPipelined) + 1);
+    "",          "few_rows", "mma",          "wgmma",       "simt",          "tf32",      "tma",
+    "dot",       "library",  "staged",       "flash",       "windows",       "plain",     "imma",
+    "packed",    "fma",      "packed_tiles", "packed_rows", "packed_digits", "wgmma_fp8", "ping_pong",
+    "pipelined", "short"};
+static_assert(std::size(kVariantNames) == static_cast<size_t>(VariantId::kShort) + 1);
 
 // Names that older plans and profiles use for variants.
 struct OldName {

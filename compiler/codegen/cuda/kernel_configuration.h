@@ -39,6 +39,7 @@
 //   fma 32                           attention in f32 by FMA: queries of a block
 //   windows 8x4x3                    depthwise convolutions and pools: channels, outputs along the last axis
 //                                    and taps that a thread has at a time
+//   short 8x4                        K of a few: rows and neighbours of a thread
 //   imma 64x64x128 2x2x2 cluster 1   8-bit integers by mma.sync: as mma, K in bytes
 //   plain                            what runs everything
 //
@@ -79,6 +80,7 @@ enum class VariantId : uint8_t {
   kWgmmaFp8,
   kPingPong,
   kPipelined,
+  kShort,
 };
 
 struct KernelConfiguration {

@@ -15,13 +15,12 @@ std::string Sum(int64_t start, const std::vector<int64_t>& strides, const std::v
   return out;
 }
 
-// The unsigned integer type of an element's size.
+}  // namespace
+
 const char* WordType(DType dtype) {
   const int64_t size = ByteSize(dtype);
   return size == 1 ? "unsigned char" : size == 2 ? "unsigned short" : size == 4 ? "u32" : "u64";
 }
-
-}  // namespace
 
 void WritePlace(const std::string& name, const std::vector<size_t>& loops, const FlatOperand& operand,
                 bool from_offset, PartWriter* writer) {

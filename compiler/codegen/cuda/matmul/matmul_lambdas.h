@@ -14,6 +14,9 @@
 
 namespace rondo::cuda {
 
+// The unsigned integer type of an element's size.
+const char* WordType(DType dtype);
+
 // auto NAME = [](flat index) -> At: what these loops add to the operand's address and coordinates.
 void WritePlace(const std::string& name, const std::vector<size_t>& loops, const FlatOperand& operand,
                 bool from_offset, PartWriter* writer);

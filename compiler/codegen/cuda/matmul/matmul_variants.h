@@ -21,6 +21,7 @@ extern const KernelVariant kWgmmaMatmul;         // wgmma, tiles copied by threa
 extern const KernelVariant kWgmmaFp8Matmul;      // the same with FP8
 extern const KernelVariant kTf32Matmul;          // mma.sync of f32 rounded to tf32
 extern const KernelVariant kSimtMatmul;          // FMA in f32
+extern const KernelVariant kShortMatmul;         // a short K: a block of results for each thread
 // For little work, or types and layouts that no other variant supports:
 extern const KernelVariant kDotMatmul;    // a warp for each point, A and B read as vectors along K
 extern const KernelVariant kPlainMatmul;  // a thread or a warp for each point
@@ -30,8 +31,9 @@ int64_t LanesOfPlainMatmul(const PartContext& context);
 
 // Where estimates are equal, the first is preferred.
 inline constexpr const KernelVariant* kMatmulVariants[] = {
-    &kFewRowsMatmul,  &kPackedMatmul,   &kPackedRowsMatmul, &kPackedDigitsMatmul, &kPackedTilesMatmul,
-    &kTmaMatmul,      &kPingPongMatmul, &kMmaMatmul,        &kImmaMatmul,         &kWgmmaMatmul,
-    &kWgmmaFp8Matmul, &kTf32Matmul,     &kSimtMatmul,       &kDotMatmul,          &kPlainMatmul};
+    &kFewRowsMatmul,     &kPackedMatmul, &kPackedRowsMatmul, &kPackedDigitsMatmul,
+    &kPackedTilesMatmul, &kTmaMatmul,    &kPingPongMatmul,   &kMmaMatmul,
+    &kImmaMatmul,        &kWgmmaMatmul,  &kWgmmaFp8Matmul,   &kTf32Matmul,
+    &kSimtMatmul,        &kShortMatmul,  &kDotMatmul,        &kPlainMatmul};
 
 }  // namespace rondo::cuda
