@@ -6,6 +6,7 @@
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
 #include "compiler/import/window.h"
+#include "core/element.h"
 
 namespace rondo::importer {
 namespace {
@@ -114,18 +115,27 @@ bool FitsPadding(const WindowAttrs& w, const Shape& x) {
   return true;
 }
 
+// Sums and means of 16-bit floats are f32.
+NodeId WidePool(Builder& b, NodeId x, const ir::PoolAttrs& attrs) {
+  const NodeId y = b.Pool(x, attrs);
+  if (!Is16BitFloat(b.dtype(x))) return y;
+  if (b.graph().node(y).op != ir::Op::kPool) return b.Pool(Widen(b, x), attrs);  // folded
+  b.graph().node(y).dtype = DType::kF32;
+  return y;
+}
+
 Status AveragePool(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_ASSIGN_OR_RETURN(WindowAttrs w, ReadPool(c));
   Builder& b = c.b;
-  NodeId x = Widen(b, c.In(0));
+  NodeId x = c.In(0);
   NodeId y = kNoNode;
   if (c.Int("count_include_pad", 0) == 0) {
-    y = b.Pool(x, ToPool(w, c.shape(0), Combine::kMean));
+    y = WidePool(b, x, ToPool(w, c.shape(0), Combine::kMean));
   } else if (FitsPadding(w, c.shape(0))) {
     double taps = 1;
     for (int64_t k : w.kernel) taps *= static_cast<double>(k);
-    y = b.BinaryScalar(TapeOp::kDiv, b.Pool(x, ToPool(w, c.shape(0), Combine::kSum)), taps);
+    y = b.BinaryScalar(TapeOp::kDiv, WidePool(b, x, ToPool(w, c.shape(0), Combine::kSum)), taps);
   } else {
     // Padding counts, but elements beyond it do not: pads first.
     std::vector<int64_t> before = {0, 0}, after = {0, 0};
@@ -134,7 +144,7 @@ Status AveragePool(OpContext& c) {
     x = b.PadConstant(x, b.Scalar(b.dtype(x), 0), before, after);
     std::fill(w.pads_begin.begin(), w.pads_begin.end(), 0);
     w.pads_end = w.pads_begin;
-    y = b.Pool(x, ToPool(w, b.shape(x), Combine::kMean));
+    y = WidePool(b, x, ToPool(w, b.shape(x), Combine::kMean));
   }
   return c.Give(b.Cast(y, c.dtype(0)));
 }

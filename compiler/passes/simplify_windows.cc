@@ -81,7 +81,8 @@ NodeId AsReduction(Match& m) {
   const Combine kind = attrs.kind;
   Builder b = m.Make();
   NodeId value = b.Reshape(node.inputs[0], Flat(x));
-  const bool widens = Is16BitFloat(dtype) && kind != Combine::kMax;  // sums need more than 16 bits
+  // Sums need more than 16 bits.
+  const bool widens = Is16BitFloat(b.dtype(value)) && kind != Combine::kMax;
   if (widens) value = b.Cast(value, DType::kF32);
   value = kind == Combine::kMean  ? b.Mean(value, {2}, true)
           : kind == Combine::kMax ? b.Reduce(ir::ReduceKind::kMax, value, {2}, true)

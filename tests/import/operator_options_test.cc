@@ -322,6 +322,30 @@ TEST(PoolingTest, AWindowLongerThanAllThereIsIsOneRoundedUp) {
   }
 }
 
+// Kernels widen what they read: no copy of the input in f32 is made, and sums are f32 nevertheless.
+TEST(PoolingTest, AnAverageOf16BitFloatsReadsThem) {
+  for (const int64_t whole : {0, 1}) {
+    ModelMaker m;
+    m.Input("x", {1, 1, 4});
+    Set(m.Node("Cast", {"x"}, {"half"}), "to", int64_t{onnx::TensorProto::FLOAT16});
+    onnx::NodeProto* pool = m.Node("AveragePool", {"half"}, {"pooled"});
+    Attribute(pool, "kernel_shape", onnx::AttributeProto::INTS)->add_ints(3);
+    Set(pool, "count_include_pad", whole);
+    Set(m.Node("Cast", {"pooled"}, {"y"}), "to", int64_t{onnx::TensorProto::FLOAT});
+    m.Output("y");
+    ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 1, 4}, Numbers{60000, 60000, 60000, 59904})})[0],
+               {60000, 59968});
+    const Result<ir::Graph> graph = ImportModel(m.Make(), {}, nullptr);
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    for (ir::NodeId id = 0; id < graph->size(); ++id) {
+      const ir::Node& node = graph->node(id);
+      if (node.dead || node.op != ir::Op::kPool) continue;
+      EXPECT_EQ(node.dtype, DType::kF32);
+      EXPECT_EQ(graph->node(node.inputs[0]).dtype, DType::kF16);
+    }
+  }
+}
+
 // With auto_pad set, pads are ignored, as in ONNX Runtime.
 TEST(PoolingTest, PadsAreReadWhereAutoPadLeavesThemOpen) {
   for (const auto& [auto_pad, expected] :

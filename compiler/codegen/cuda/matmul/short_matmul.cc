@@ -61,8 +61,8 @@ class Factors {
     for (size_t f = 0; f < loads_.size(); ++f) {
       const Tape load = {loads_[f].data(), loads_[f].size()};
       const Tape tape = f == 0 && !part.prologue.empty() ? part.prologue : load;
-      all_.push_back({"factor" + Text(f), tape, AnyMoves(part, tape, shape.along),
-                      AnyMoves(part, tape, shape.across)});
+      all_.push_back(
+          {"factor" + Text(f), tape, AnyMoves(part, tape, shape.along), AnyMoves(part, tape, shape.across)});
     }
   }
   const std::vector<Factor>& all() const { return all_; }
@@ -115,9 +115,9 @@ double ShortInstructions(const PartContext& context, Tape tape, const ShortShape
     if (inst.op == TapeOp::kConst || inst.op == TapeOp::kAcc || inst.op == TapeOp::kYield) continue;
     if (inst.op != TapeOp::kLoad && inst.op != TapeOp::kStore) {
       const bool quick = HasQuickFunction(inst.op) && NeedsFewBits(context.part);
-      instructions += lanes * (quick ? gpu.quick_function
+      instructions += lanes * (quick                                        ? gpu.quick_function
                                : AccuracyOf(inst.op) == Accuracy::kFunction ? gpu.element_function
-                                                                             : 1);
+                                                                            : 1);
     } else if (!MovesAlong(context.part, context.part.operands[inst.arg], shape.along)) {
       instructions += gpu.short_access;
     } else if (FitsLanes(context, inst.arg, shape.along, shape.lanes)) {
@@ -194,8 +194,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
     configuration.variant = VariantId::kShort;
     configuration.m = rows;
     configuration.n = shape.lanes;
-    candidates.push_back(
-        {configuration, AmongOthers(GpuTableOf(context.target), Cycles(context, shape))});
+    candidates.push_back({configuration, AmongOthers(GpuTableOf(context.target), Cycles(context, shape))});
   }
   return candidates;
 }
@@ -259,7 +258,8 @@ void WriteSums(const Part& part, const ShortShape& shape, PartWriter* writer) {
   const auto lane = [](const Factor& factor) { return factor.name + (factor.moves_along ? "[e]" : "[0]"); };
   for (size_t j = 0; j < part.rhs.size(); ++j) {
     const std::string sum = "sums[" + Text(j) + "][t][e]";
-    writer->Line(sum + " = __fmaf_rn(" + lane(factors.all()[0]) + ", " + lane(factors.all()[j + 1]) + ", " + sum + ");");
+    writer->Line(sum + " = __fmaf_rn(" + lane(factors.all()[0]) + ", " + lane(factors.all()[j + 1]) + ", " +
+                 sum + ");");
   }
   writer->Line("} }");
   writer->Close(all - first);
@@ -276,8 +276,8 @@ void FetchRows(const Part& part, const ShortShape& shape, PartWriter* writer) {
     const std::string name = "of_row" + Text(index), type = WordType(operand.dtype);
     writer->Line(type + " " + name + "[" + Text(shape.rows) + "];");
     OpenRows(part, shape, writer);
-    writer->Line(name + "[t] = *(const " + type + "*)(" +
-                 writer->AddressText(static_cast<uint16_t>(index)) + "); }");
+    writer->Line(name + "[t] = *(const " + type + "*)(" + writer->AddressText(static_cast<uint16_t>(index)) +
+                 "); }");
     writer->scope.fetched[index] = name + "[t]";
   }
 }
