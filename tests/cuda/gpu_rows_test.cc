@@ -263,6 +263,45 @@ TEST(GpuKernels, NormsOfRowsSideBySideMatchTheReference) {
   EXPECT_EQ(suite.Count("take_columns<"), suite.size());
 }
 
+// y = (x0 + x1 + ...) / row's sum of them.
+void AddShares(Suite* suite, int64_t row, int addends, uint32_t seed) {
+  Case& c = suite->Add("shares of rows of " + std::to_string(row) + ", " + std::to_string(addends));
+  PartMaker& maker = c.maker;
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.outer = maker.part.reduced = maker.part.scalars = 1;
+  maker.loops = {19, row};
+  std::vector<uint16_t> read;
+  for (int i = 0; i < addends; ++i) read.push_back(maker.Operand(DType::kF16, Mode::kRead, {0, 1}));
+  const uint16_t y = maker.Operand(DType::kF32, Mode::kWrite, {0, 1});
+  const auto added = [&](TapeMaker* tape) {
+    uint16_t sum = tape->Load(read[0], DType::kF16);
+    for (size_t i = 1; i < read.size(); ++i)
+      sum = tape->Binary(TapeOp::kAdd, sum, tape->Load(read[i], DType::kF16));
+    return sum;
+  };
+  TapeMaker total, store;
+  total.Add(TapeOp::kReduceSum, TapeType::kF32, 0, added(&total));
+  const uint16_t sum = added(&store);
+  store.Store(y, DType::kF32, store.Binary(TapeOp::kDiv, sum, store.Add(TapeOp::kScalar, TapeType::kF32, 0)));
+  const Stage stages[] = {{false, maker.Keep(total)}, {false, maker.Keep(store)}};
+  maker.part.stages = c.arena.Copy(std::vector<Stage>(stages, stages + 2));
+  Random random(seed);
+  c.memory.Randomise(maker, random);
+  c.tolerance = {1e-2, 1e-2};
+}
+
+// What a warp has no registers for, a block keeps, and what that has none for, each stage reads.
+TEST(GpuKernels, RowsOfManyOperandsHaveABlockEach) {
+  Suite suite;
+  suite.each = 1;
+  for (const auto& [row, addends] :
+       {std::pair<int64_t, int>{1024, 6}, {1024, 7}, {768, 8}, {768, 9}, {328, 13}, {328, 40}})
+    AddShares(&suite, row, addends, static_cast<uint32_t>(row + addends));
+  suite.Run();
+  EXPECT_EQ(suite.Count("cache0["), 5u);
+  EXPECT_EQ(suite.Count("lane + round * 256;"), 3u);
+}
+
 // Several short rows, which are no whole vectors, share a warp.
 TEST(GpuKernels, ShortRowsShareAWarp) {
   Suite suite;

@@ -123,7 +123,7 @@ std::vector<size_t> RowOperands(const Part& part) {
   return touched;
 }
 
-std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& shape) {
+std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& shape, bool early) {
   const Part& part = context.part;
   std::vector<int> readers(part.operands.size(), 0);
   for (const Stage& stage : part.stages) {
@@ -133,8 +133,8 @@ std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& s
   std::vector<size_t> cached;
   for (size_t index = 0; index < readers.size(); ++index) {
     const Operand& operand = part.operands[index];
-    const bool early = context.params[operand.param].constant && operand.indirects.empty();
-    if (readers[index] == 0 || (readers[index] == 1 && !early)) continue;
+    const bool constant = context.params[operand.param].constant && operand.indirects.empty();
+    if (readers[index] == 0 || (readers[index] == 1 && !(early && constant))) continue;
     if (!MovesAlong(part, operand, shape.along) || !IsVector(context, shape, index)) continue;
     if (operand.absent == 0 && !IsWritten(part, operand.param)) cached.push_back(index);
   }
@@ -429,10 +429,16 @@ std::optional<RowShape> ShapeOfRow(const PartContext& context) {
   const GpuTable& gpu = GpuTableOf(context.target);
   if (shape.lanes == 1 && (shape.vectors > gpu.row_warp_elements || !AreContiguous(part, shape.along)))
     return std::nullopt;
-  shape.width = WidthOf(context, shape);
-  shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
-  if (shape.lanes > 1) shape.cached = CachedOperands(context, shape);
-  if (shape.rounds <= kMostRounds && RegistersOf(part, shape) <= kMostRegisters) return shape;
+  const auto fits = [&](int64_t width, bool early) {
+    shape.width = width;
+    shape.rounds = (shape.vectors + width - 1) / width;
+    if (shape.lanes > 1) shape.cached = CachedOperands(context, shape, early);
+    return shape.rounds <= kMostRounds && RegistersOf(part, shape) <= kMostRegisters;
+  };
+  const int64_t width = WidthOf(context, shape);
+  if (fits(width, true)) return shape;
+  // If its registers do not suffice, a warp reads constants where it needs them; else a block takes the row.
+  if (width < kCudaBlock && shape.lanes > 1 && (fits(width, false) || fits(kCudaBlock, true))) return shape;
   // Longer rows are read anew by each stage, still as vectors, if they keep nothing.
   if (part.kept != 0 || shape.lanes == 1 || shape.width < kCudaBlock) return std::nullopt;
   shape.cached.clear();

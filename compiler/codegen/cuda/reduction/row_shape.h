@@ -32,9 +32,9 @@ std::vector<size_t> RowOperands(const Part& part);
 void SetVectors(const PartContext& context, RowShape* shape);
 // Declares `head` and `vectors` if rows are unaligned, where the row's counters are known.
 void DeclareRow(const PartContext& context, const RowShape& shape, PartWriter* writer);
-// Operands read by several stages; or constant ones, which can be read as vectors before the kernels ahead
-// are complete.
-std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& shape);
+// Operands read by several stages; and, if `early`, constant ones, which can be read as vectors before the
+// kernels ahead are complete.
+std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& shape, bool early = true);
 // Whether the elements that a row reads lie in runs of at least a sector (32 bytes). Rows of shorter runs
 // share their sectors with other rows, and more loads in flight then take longer: group norms of 4 channels
 // took 600 us with them and 416 without (134 MB, an H200).
