@@ -46,6 +46,7 @@ class Pictures {
         TryPixels(node.inputs[0]);
       }
       if (node.op == Op::kMatMul && ReadsPixels(node.inputs[0])) Add(c_.base(node.inputs[0]), kPicture);
+      if (node.op == Op::kPointwise && ReadsMatmulOfPixels(node)) Add(id, kPicture);
     }
     while (!work_.empty()) {
       const NodeId id = work_.back();
@@ -70,12 +71,13 @@ class Pictures {
     return node.op == Op::kConcat && node.As<ir::ConcatAttrs>().axis == 1;
   }
 
-  // Whether `input` shows [n, c, spatial...] as a matrix of pixels by channels: a convolution that has become
-  // a matmul.
+  // Whether `input` shows [n, c, spatial...] as a matrix of pixels by channels, or one for each image: a
+  // convolution that has become a matmul.
   bool ReadsPixels(NodeId input) const {
     const Shape& shape = c_.node(c_.base(input)).shape;
     const View& view = c_.graph.ViewOf(input);
-    if (shape.rank < 3 || !view.affine() || view.shape().rank != 2 || view.shape()[1] != shape[1])
+    const int rank = view.shape().rank, least = rank == 2 ? 3 : 4;
+    if (shape.rank < least || !view.affine() || rank < 2 || rank > 3 || view.shape()[rank - 1] != shape[1])
       return false;
     int64_t points = 1;
     for (int d = 2; d < shape.rank; ++d) points *= shape[d];
@@ -83,6 +85,14 @@ class Pictures {
     const View pixels =
         ir::Transpose(ir::Reshape(ir::DenseView(shape), Shape{shape[0], shape[1], points}), kOrder);
     return points > 1 && view == ir::Reshape(pixels, view.shape());
+  }
+
+  // Whether it computes [n, c, spatial...] from what such a matmul computes for each pixel.
+  bool ReadsMatmulOfPixels(const Node& node) const {
+    return node.shape.rank >= 4 && std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) {
+             return c_.node(c_.base(input)).op == Op::kMatMul && c_.node(input).shape == node.shape &&
+                    c_.graph.ViewOf(input) == ChannelsLast(node.shape);
+           });
   }
 
   void Add(NodeId id, char found) {

@@ -113,6 +113,20 @@ bool ConvolutionsCanWrite(const Context& c, NodeId id, const View& placement) {
          });
 }
 
+// Whether a reduction on a GPU would write the elements of its rows far apart. Matmuls, and reductions along
+// other axes, read rows across just as well.
+bool ScattersRows(const Context& c, NodeId id, const View& placement) {
+  const int group = c.group_of[id], last = placement.shape().rank - 1;
+  return c.options.target.tensor_cores && group >= 0 && last >= 0 &&
+         c.groups[group].skeleton == Skeleton::kReduction && c.groups[group].domain == c.node(id).shape &&
+         c.groups[group].reduced[last] == 1 && placement.shape()[last] > 1 &&
+         placement.steps[0].strides[last] != 1 &&
+         std::all_of(c.readers[id].begin(), c.readers[id].end(), [&](NodeId reader) {
+           const Node& r = c.node(reader);
+           return r.op == Op::kReduce || (r.op == Op::kMatMul && ByteSize(c.node(id).dtype) == 2);
+         });
+}
+
 }  // namespace
 
 // The placement of a node: if all readers outside its group read it through the same permutation, the order
@@ -168,7 +182,8 @@ View PlacementFor(const Context& c, NodeId id) {
     inverse.shape.dims[inverse.shape.rank++] = dim.extent;
   }
   View placement = ir::Reshape(View{{inverse}}, node.shape);
-  return placement.affine() && ConvolutionsCanWrite(c, id, placement) ? placement : own;
+  if (!placement.affine() || !ConvolutionsCanWrite(c, id, placement)) return own;
+  return ScattersRows(c, id, placement) ? own : placement;
 }
 
 }  // namespace rondo::fusion

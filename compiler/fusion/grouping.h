@@ -56,6 +56,7 @@ class Grouping {
   // join_prologue.cc: work on the lhs of a matmul.
   void AbsorbPrologue(int id);
   bool InPrologue(int group, NodeId id) const;
+  bool HasExpensiveInput(NodeId producer) const;
 
   // join_siblings.cc: matmuls with the same lhs.
   bool HasSameWindows(const ir::Node& a, const ir::Node& b) const;

@@ -5,6 +5,24 @@
 
 namespace rondo::fusion {
 
+namespace {
+
+constexpr int kCheap = 4;  // work of a point that a prologue may do
+
+}  // namespace
+
+// Whether only `producer` reads something expensive that a map computes: the map may as well compute
+// `producer`, and store that instead. (x * sigmoid(x): a matmul would read x and the sigmoid.)
+bool Grouping::HasExpensiveInput(NodeId producer) const {
+  const std::vector<NodeId>& inputs = c_.node(producer).inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [&](NodeId input) {
+    const NodeId base = c_.base(input);
+    return c_.IsInlinable(base) && c_.readers[base].size() == 1 && !c_.stored[base] &&
+           CostOf(c_.node(base)) > kCheap && c_.SamePlace(base, producer) &&
+           c_.node(base).shape.elements() >= c_.node(producer).shape.elements();
+  });
+}
+
 void Grouping::AbsorbPrologue(int id) {
   const Node& anchor = c_.node(c_.groups[id].anchors[0]);
   const DType left = c_.node(anchor.inputs[0]).dtype;
@@ -18,7 +36,7 @@ void Grouping::AbsorbPrologue(int id) {
     bool fits =
         MayJoin(id, producer) && c_.SamePlace(anchor.id, producer) && !c_.stored[producer] &&
         c_.node(producer).op == Op::kPointwise && c_.IsInlinable(producer) &&
-        CostOf(c_.node(producer)) <= 4 &&
+        CostOf(c_.node(producer)) <= kCheap &&
         (!outermost || c_.node(producer).shape.elements() == c_.node(anchor.inputs[0]).shape.elements());
     for (NodeId reader : c_.readers[producer]) {
       bool lhs_only = c_.node(reader).op != Op::kMatMul || c_.base(c_.node(reader).inputs[1]) != producer;
@@ -28,7 +46,7 @@ void Grouping::AbsorbPrologue(int id) {
     if (fits && !outermost) {
       for (NodeId reader : c_.readers[producer]) fits = fits && InPrologue(id, reader);
     }
-    fits = fits && !ReadsWhatIsWritten(c_.groups[id].sink, producer);
+    fits = fits && !HasExpensiveInput(producer) && !ReadsWhatIsWritten(c_.groups[id].sink, producer);
     if (!fits || cycles_.WouldCycleAsProducer(c_.groups[id].nodes, producer) ||
         !budget_.TakeProducer(c_.groups[id], producer)) {
       continue;

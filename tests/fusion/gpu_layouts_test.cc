@@ -148,5 +148,67 @@ TEST(GpuLayouts, MatmulsReadPicturesAsRows) {
   }
 }
 
+// A norm of tokens that are mixed with one another, or averaged: it writes rows as it reads them.
+TEST(GpuLayouts, NormsWriteTheirRowsAlongMemory) {
+  for (const bool mixed : {true, false}) {
+    Graph graph;
+    Builder b(&graph);
+    const NodeId x = b.Input("x", DType::kF16, Shape{2, 12, 16});
+    const NodeId e = b.Unary(TapeOp::kExp, b.Sub(x, b.Reduce(ir::ReduceKind::kMax, x, {2}, true)));
+    const NodeId norm = b.Div(e, b.Reduce(ir::ReduceKind::kSum, e, {2}, true));
+    const NodeId across = b.Transpose(norm, {0, 2, 1});
+    const NodeId weight = b.Floats(DType::kF16, Shape{12, 8}, std::vector<double>(12 * 8, 0.125));
+    graph.outputs.push_back(
+        {"y", mixed ? b.MatMul(across, weight) : b.Reduce(ir::ReduceKind::kSum, across, {2}, false)});
+    FuseOptions options;
+    options.target = GpuTraits();
+    const LoweredProgram program = ExpectFusionKeepsMeaning(graph, 1, options);
+    ASSERT_EQ(program.ops.size(), 2u);
+    const Part& part = program.ops[0].kernel.parts[0];
+    EXPECT_EQ(part.operands.back().strides.back(), 1);
+  }
+}
+
+// Convolutions of one pixel are matmuls, each image's pixels by its channels. What lies between them has its
+// channels last, whoever else reads it.
+TEST(GpuLayouts, PicturesBetweenMatmulsOfPixelsHaveTheirChannelsLast) {
+  const auto floats = [](Builder* b, const Shape& shape) {
+    return b->Floats(DType::kF16, shape, std::vector<double>(static_cast<size_t>(shape.elements()), 0.125));
+  };
+  Graph graph;
+  Builder b(&graph);
+  const NodeId pixels = b.MatMul(b.Input("x", DType::kF16, Shape{2, 9, 8}), floats(&b, Shape{8, 16}));
+  const NodeId sum =
+      b.Add(b.Reshape(b.Transpose(pixels, {0, 2, 1}), Shape{2, 16, 3, 3}), floats(&b, Shape{1, 16, 1, 1}));
+  const NodeId rows = b.Reshape(sum, Shape{2, 16, 9});
+  graph.outputs.push_back({"y", b.MatMul(floats(&b, Shape{2, 5, 16}), rows)});
+  graph.outputs.push_back({"z", b.MatMul(b.Transpose(rows, {0, 2, 1}), floats(&b, Shape{16, 8}))});
+  FuseOptions options;
+  options.target = GpuTraits();
+  const LoweredProgram program = ExpectFusionKeepsMeaning(graph, 1, options);
+  const Part& part = program.ops[0].kernel.parts[0];
+  ASSERT_EQ(part.skeleton, Skeleton::kMatMul);
+  for (const Operand& operand : part.operands) {
+    if (operand.mode == Mode::kRead) continue;
+    EXPECT_EQ(operand.strides[part.outer + part.m], 1) << "columns are channels";
+  }
+}
+
+// x * sigmoid(x) of an x that others read as well: the matmul reads the product, not x and the sigmoid.
+TEST(GpuLayouts, MatmulsReadOneValueWhereAMapComputesTheExpensivePart) {
+  Graph graph;
+  Builder b(&graph);
+  const NodeId x = b.Unary(TapeOp::kTanh, b.Input("x", DType::kF16, Shape{64, 32}));
+  const NodeId weight = b.Floats(DType::kF16, Shape{32, 16}, std::vector<double>(32 * 16, 0.125));
+  graph.outputs.push_back({"x", x});
+  graph.outputs.push_back({"y", b.MatMul(b.Mul(x, b.Unary(TapeOp::kSigmoid, x)), weight)});
+  FuseOptions options;
+  options.target = GpuTraits();
+  for (const LoweredOp& op : ExpectFusionKeepsMeaning(graph, 1, options).ops) {
+    const Part& part = op.kernel.parts[0];
+    EXPECT_TRUE(part.skeleton != Skeleton::kMatMul || part.operands.size() == 3);
+  }
+}
+
 }  // namespace
 }  // namespace rondo
