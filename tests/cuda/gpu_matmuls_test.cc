@@ -156,6 +156,28 @@ TEST(GpuProducts, OfAShortKMatchTheReference) {
   EXPECT_EQ(suite.Count("float sums["), suite.size());
 }
 
+// In f32 a longer K, too: steps of Fourier transforms. A is read in vectors of 4, of 2, or one by one along
+// K.
+TEST(GpuProducts, OfSmallMatricesInF32MatchTheReference) {
+  const ProductCase cases[] = {
+      {16, 70, 18, 32, 1, false, false, false, 16},
+      {1, 201, 40, 40, 1, true},
+      {3, 100, 50, 33},
+      {2, 65, 36, 24, 2, false, true},
+      {1, 90, 64, 62, 1, false, false, false, 31},
+  };
+  Suite suite;
+  uint32_t seed = 1040;
+  for (ProductCase p : cases) {
+    AddProduct(&suite, p, DType::kF32, seed++);
+    p.out_by_rows = true;
+    AddProduct(&suite, p, DType::kF32, seed++);
+  }
+  suite.configuration.variant = VariantId::kShort;
+  suite.Run();
+  EXPECT_EQ(suite.Count("float sums["), suite.size());
+}
+
 TEST(GpuProducts, OfFewRowsMatchTheReference) {
   Suite suite;
   uint32_t seed = 0;

@@ -1,6 +1,8 @@
 // Matmuls with a short K (a point's coordinates, an image's colours, a layer on one channel): storing the
 // results takes the time. A thread computes a block of them: neighbours along the loop by which results are
-// contiguous, for several points of a second loop. What one of the loops does not move is read once.
+// contiguous, for several points of a second loop. What one of the loops does not move is read once. In f32,
+// which no tensor core multiplies, a longer K pays as well if L1 holds a matrix (steps of Fourier
+// transforms).
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -24,6 +26,8 @@ struct ShortShape {
   size_t along = 0, across = 0;  // loops; equal if there is no second one
   int lanes = 1;                 // neighbours along the first
   int64_t rows = 1;              // points of the second
+  size_t inner = 0;              // the loop of K that goes in steps of `deep`: vectors of factors that have
+  int deep = 1;                  // the same element for all neighbours
 };
 
 // A, after its prologue, or one of the B.
@@ -72,6 +76,32 @@ class Factors {
   std::vector<Factor> all_;
 };
 
+// The vectors along K of factors that do not move with the neighbours; leaves the last loop if there are
+// none.
+void FindDeep(const PartContext& context, const Factors& factors, ShortShape* shape) {
+  const Part& part = context.part;
+  shape->inner = part.loops.size() - 1;
+  const auto fits = [&](size_t loop, int deep) {
+    bool any = false;
+    for (const Factor& factor : factors.all()) {
+      if (factor.moves_along) continue;
+      for (size_t index : Touched(factor.tape, TapeOp::kLoad)) {
+        if (!MovesAlong(part, part.operands[index], loop)) continue;
+        any = true;
+        if (!FitsLanes(context, index, loop, deep) || part.operands[index].absent != 0) return false;
+      }
+    }
+    return any;
+  };
+  for (size_t l = static_cast<size_t>(EpilogueLoops(part)); l < part.loops.size(); ++l) {
+    for (const int deep : {4, 2}) {
+      if (deep <= shape->deep || !fits(l, deep)) continue;
+      shape->inner = l;
+      shape->deep = deep;
+    }
+  }
+}
+
 // The loops of a thread's block, with as many neighbours as results can be stored at once.
 ShortShape LoopsOf(const PartContext& context) {
   const Part& part = context.part;
@@ -95,15 +125,29 @@ ShortShape LoopsOf(const PartContext& context) {
     shape.across = l;
     most = part.loops[l];
   }
+  FindDeep(context, factors, &shape);
   return shape;
+}
+
+// Whether a K beyond the short ones pays: in f32, where L1 holds what the neighbours of all threads read.
+bool IsLongInF32(const PartContext& context, int64_t k) {
+  constexpr int64_t kMostK = 64, kMostBytes = 32 << 10;
+  const Part& part = context.part;
+  const ShortShape shape = LoopsOf(context);
+  return k <= kMostK && !part.tf32 && part.prologue.empty() && part.operands[part.lhs].dtype == DType::kF32 &&
+         part.operands[part.rhs[0]].dtype == DType::kF32 &&
+         part.loops[shape.along] * k * ByteSize(DType::kF32) <= kMostBytes;
 }
 
 bool Suits(const PartContext& context) {
   constexpr int64_t kMostK = 16;
   const Part& part = context.part;
   const size_t first = static_cast<size_t>(EpilogueLoops(part));
-  return part.acc_type == TapeType::kF32 && part.combine == Combine::kProduct && !part.rhs.empty() &&
-         first > 0 && part.rhs.size() <= 2 && context.Points(first, part.loops.size()) <= kMostK;
+  if (part.acc_type != TapeType::kF32 || part.combine != Combine::kProduct || part.rhs.empty() ||
+      part.rhs.size() > 2 || first == 0)
+    return false;
+  const int64_t k = context.Points(first, part.loops.size());
+  return k <= kMostK || IsLongInF32(context, k);
 }
 
 // Instructions of a tape for `lanes` neighbours: accesses as vectors where elements lie so.
@@ -119,7 +163,7 @@ double ShortInstructions(const PartContext& context, Tape tape, const ShortShape
                                : AccuracyOf(inst.op) == Accuracy::kFunction ? gpu.element_function
                                                                             : 1);
     } else if (!MovesAlong(context.part, context.part.operands[inst.arg], shape.along)) {
-      instructions += gpu.short_access;
+      instructions += gpu.short_access / (moves ? 1 : shape.deep);
     } else if (FitsLanes(context, inst.arg, shape.along, shape.lanes)) {
       instructions += gpu.short_access + lanes;
     } else {
@@ -199,18 +243,6 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
-// Writes `factor`: an array of lanes, or one number.
-void WriteFactor(const Factor& factor, const ShortShape& shape, PartWriter* writer) {
-  const std::string lanes = Text(factor.moves_along ? shape.lanes : 1);
-  writer->Line("float " + factor.name + "[" + lanes + "];");
-  writer->Line("{ float (&x)[" + lanes + "] = " + factor.name + ";");
-  if (factor.moves_along && shape.lanes > 1)
-    writer->WriteLanes(factor.tape, "q", shape.along, shape.lanes, "");
-  else
-    writer->Line("x[0] = (float)" + writer->WriteTape(factor.tape, "q") + ";");
-  writer->Line("}");
-}
-
 // Writes the counters of the thread's first result; that of the second loop is `row`.
 void WriteUnits(const Part& part, const ShortShape& shape, PartWriter* writer) {
   const int64_t threads = Threads(part, shape);
@@ -223,6 +255,17 @@ void WriteUnits(const Part& part, const ShortShape& shape, PartWriter* writer) {
     writer->Line("const i64 " + name + " = (i64)(rest % " + extent + ") * " + Text(loops[n].each) +
                  "; rest /= " + extent + "; (void)" + name + ";");
   }
+}
+
+// Writes `factor` as an array of lanes or, if neighbours share it, of `deep` elements along K: `name`.
+void WriteFactor(const Factor& factor, const ShortShape& shape, const std::string& name, PartWriter* writer) {
+  const int lanes = factor.moves_along ? shape.lanes : shape.deep;
+  writer->Line("{ float (&x)[" + Text(lanes) + "] = " + name + ";");
+  if (lanes > 1)
+    writer->WriteLanes(factor.tape, "q", factor.moves_along ? shape.along : shape.inner, lanes, "");
+  else
+    writer->Line("x[0] = (float)" + writer->WriteTape(factor.tape, "q") + ";");
+  writer->Line("}");
 }
 
 // Opens the loop over the thread's rows, in which the counter is that of a row (close it with one brace).
@@ -238,30 +281,56 @@ void OpenRows(const Part& part, const ShortShape& shape, PartWriter* writer) {
 
 // sums[j][t][e]: accumulator j of row t and neighbour e.
 void WriteSums(const Part& part, const ShortShape& shape, PartWriter* writer) {
+  constexpr int64_t kUnrolled = 16;
   const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size();
   const Factors factors(part, shape);
-  const std::string lanes = Text(shape.lanes);
-  writer->Line("float sums[" + Text(part.rhs.size()) + "][" + Text(shape.rows) + "][" + lanes + "] = {};");
+  const std::string rows = Text(shape.rows), lanes = Text(shape.lanes), deep = Text(shape.deep);
+  writer->Line("float sums[" + Text(part.rhs.size()) + "][" + rows + "][" + lanes + "] = {};");
+  int64_t k = 1;
+  for (size_t l = first; l < all; ++l) k *= part.loops[l];
+  const char* unroll = k <= kUnrolled ? "#pragma unroll" : "#pragma unroll 4";
   for (size_t l = first; l < all; ++l) {
-    writer->Line("#pragma unroll");
+    if (l == shape.inner) continue;
+    writer->Line(unroll);
     writer->Open(l, l + 1);
   }
+  const std::string inner = Counter(shape.inner);
+  writer->Line(shape.deep == 1 ? unroll : k <= kUnrolled ? "#pragma unroll" : "#pragma unroll 2");
+  writer->Line("for (i64 " + inner + " = 0; " + inner + " < " + IntText(part.loops[shape.inner]) + "; " +
+               inner + " += " + deep + ") {");
+  // First what neighbours share, of all rows.
+  for (const Factor& factor : factors.all()) {
+    if (factor.moves_along) continue;
+    writer->Line("float " + factor.name + "[" + (factor.moves_across ? rows : "1") + "][" + deep + "];");
+    if (factor.moves_across) OpenRows(part, shape, writer);
+    WriteFactor(factor, shape, factor.name + (factor.moves_across ? "[t]" : "[0]"), writer);
+    if (factor.moves_across) writer->Line("}");
+  }
+  writer->Line("const i64 inner = " + inner + ";");
+  writer->Line("#pragma unroll");
+  writer->Line("for (int d = 0; d < " + deep + "; ++d) {");
+  writer->Line("const i64 " + inner + " = inner + d; (void)" + inner + ";");
   const auto write = [&](bool across) {
-    for (const Factor& factor : factors.all())
-      if (factor.moves_across == across) WriteFactor(factor, shape, writer);
+    for (const Factor& factor : factors.all()) {
+      if (!factor.moves_along || factor.moves_across != across) continue;
+      writer->Line("float " + factor.name + "[" + lanes + "];");
+      WriteFactor(factor, shape, factor.name, writer);
+    }
   };
   write(false);
   OpenRows(part, shape, writer);
   write(true);
   writer->Line("#pragma unroll");
   writer->Line("for (int e = 0; e < " + lanes + "; ++e) {");
-  const auto lane = [](const Factor& factor) { return factor.name + (factor.moves_along ? "[e]" : "[0]"); };
+  const auto element = [&](size_t f) {
+    const Factor& factor = factors.all()[f];
+    return factor.name + (factor.moves_along ? "[e]" : factor.moves_across ? "[t][d]" : "[0][d]");
+  };
   for (size_t j = 0; j < part.rhs.size(); ++j) {
     const std::string sum = "sums[" + Text(j) + "][t][e]";
-    writer->Line(sum + " = __fmaf_rn(" + lane(factors.all()[0]) + ", " + lane(factors.all()[j + 1]) + ", " +
-                 sum + ");");
+    writer->Line(sum + " = __fmaf_rn(" + element(0) + ", " + element(j + 1) + ", " + sum + ");");
   }
-  writer->Line("} }");
+  writer->Line("} } }");
   writer->Close(all - first);
 }
 
