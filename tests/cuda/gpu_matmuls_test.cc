@@ -117,6 +117,23 @@ TEST(GpuProducts, OfFewPointsAndALongKAreTiles) {
   EXPECT_EQ(suite.Count(">(m_tile"), suite.size());
 }
 
+// Each alone has too few points for a tile.
+TEST(GpuProducts, ManySmallOnesAreTiles) {
+  const ProductCase cases[] = {
+      {40, 16, 17, 49, 1, false, true, true},
+      {70, 8, 9, 196, 1, true},
+      {33, 9, 8, 64, 2},
+  };
+  Suite suite;
+  suite.each = 1;
+  uint32_t seed = 980;
+  for (const ProductCase& p : cases) {
+    for (DType type : kFloats) AddProduct(&suite, p, type, seed++);
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count(">(m_tile"), suite.size());
+}
+
 // Results that lie along M, as images with channels first: neighbouring threads write neighbouring rows.
 TEST(GpuProducts, WithResultsAlongMMatchTheReference) {
   Suite suite;

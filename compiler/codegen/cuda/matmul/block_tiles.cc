@@ -23,7 +23,8 @@ bool IsLong(const PartContext& context, const MatmulProblem& problem) {
 }
 
 // A grouped convolution is many matmuls of few columns each. Even one column is enough for groups of several
-// channels, which window_convolution.cc would read element by element.
+// channels, which window_convolution.cc would read element by element. Many small matmuls (keys by values, in
+// linear attention) are enough together.
 bool IsEnough(const PartContext& context, const MatmulProblem& problem) {
   constexpr int64_t kSeveral = 8;
   const Part& part = context.part;
@@ -33,7 +34,7 @@ bool IsEnough(const PartContext& context, const MatmulProblem& problem) {
   return problem.n >= (several   ? 1
                        : grouped ? 4
                                  : 8) &&
-         problem.m * problem.n * (grouped ? problem.batches : 1) >= 1024;
+         problem.m * problem.n * (grouped || problem.m >= kSeveral ? problem.batches : 1) >= 1024;
 }
 
 // Whether tiles of A can be copied: absent elements must be zeros.
