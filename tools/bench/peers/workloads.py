@@ -254,6 +254,9 @@ WORKLOADS = {
         ("coatnet_0_rw_224", 8), ("efficientformer_l1", 16), ("efficientvit_b1", 16))},
     # Transformers.
     "gpt2-prefill1024-b1-bf16": Workload(lambda: causal_model("GPT2", 1024)),
+    "gemma2-2b-8layers-prefill1024-b1-bf16": Workload(lambda: causal_model(
+        "Gemma2", 1024, "eager", num_hidden_layers=8, sliding_window=512)),
+    "phi-1.5-8layers-prefill1024-b1-bf16": Workload(lambda: causal_model("Phi", 1024, num_hidden_layers=8)),
     "distilbert-b16-s128-f16": Workload(lambda: transformer("DistilBertModel", {"input_ids": tokens(16, 128)})),
     "clip-text-b16-f16": Workload(lambda: transformer("CLIPTextModel", {"input_ids": tokens(16, 77)})),
     "clip-vit-b32-b32-f16": Workload(lambda: transformer("CLIPVisionModel", {"pixel_values": halves(32, 3, 224, 224)})),
@@ -263,8 +266,17 @@ WORKLOADS = {
         decoder_attention_heads=12, use_cache=False)),
     "segformer-b0-512-b1-f16": Workload(lambda: transformer(
         "SegformerForSemanticSegmentation", {"pixel_values": halves(1, 3, 512, 512)})),
-    # Diffusion by transformers (heads of 72).
+    # Diffusion by transformers (heads of 72), and U-Nets with more channels and deeper transformers.
     "dit-xl-2-32x32-b2-f16": Workload(lambda: denoiser("DiTTransformer2DModel", {
         "hidden_states": halves(2, 4, 32, 32), "timestep": torch.tensor([501, 501]),
         "class_labels": torch.tensor([1, 7])}, sample_size=32)),
+    "sd3-8layers-64x64-b2-f16": Workload(lambda: denoiser("SD3Transformer2DModel", {
+        "hidden_states": halves(2, 16, 64, 64), "encoder_hidden_states": halves(2, 154, 4096),
+        "pooled_projections": halves(2, 2048), "timestep": torch.tensor([501, 501])}, sample_size=64, num_layers=8,
+        num_attention_heads=24, caption_projection_dim=1536, out_channels=16)),
+    "sdxl-unet-64x64-b2-f16": Workload(lambda: text_to_image(
+        (2, 4, 64, 64), (2, 77, 2048), block_out_channels=(320, 640, 1280), transformer_layers_per_block=(1, 2, 4),
+        attention_head_dim=(5, 10, 20), use_linear_projection=True,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D")), channels_last=True),
 }
