@@ -169,6 +169,7 @@ TEST(GpuProducts, OfAShortKMatchTheReference) {
     p.out_by_rows = true;
     for (DType type : kFloats) AddProduct(&suite, p, type, seed++);
   }
+  suite.configuration.variant = VariantId::kShort;
   suite.Run();
   EXPECT_EQ(suite.Count("float sums["), suite.size());
 }
@@ -417,6 +418,22 @@ TEST(GpuProducts, ConvolutionsMatchTheReference) {
     for (DType type : kFloats) AddConvolution(&suite, v, type, seed++);
   }
   suite.Run();
+}
+
+// As matmuls of a short K: images of one channel, windows of few pixels.
+TEST(GpuProducts, ConvolutionsOfAShortKMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 260;
+  const ConvolutionCase cases[] = {{2, 1, 24, 16, 16, 1, 3, 1, 1, false},
+                                   {1, 1, 9, 13, 11, 1, 3, 2, 1, false},
+                                   {2, 1, 32, 12, 10, 3, 2, 2, 0, true},
+                                   {1, 1, 64, 9, 9, 5, 1, 1, 1, false}};
+  suite.configuration.variant = VariantId::kShort;
+  for (const ConvolutionCase& v : cases) {
+    for (DType type : kFloats) AddConvolution(&suite, v, type, seed++);
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("float sums[1]["), suite.size());
 }
 
 TEST(GpuProducts, ConvolutionsOfFewPointsAndALongKAreTiles) {

@@ -188,7 +188,7 @@ double ChainCycles(const PartContext& context, int64_t lanes) {
       std::ceil(static_cast<double>(context.Points(first, all)) / static_cast<double>(lanes));
   const double threads = static_cast<double>(context.Points(0, first) * lanes);
   return std::max(steps * gpu.chain_wait,
-                  IssueCycles(context, threads, gpu.element_thread + steps * gpu.chain_instructions));
+                  IssueCycles(context, threads, gpu.chain_thread + steps * gpu.chain_instructions));
 }
 
 }  // namespace

@@ -213,11 +213,13 @@ struct GpuTable {
   double element_access = 1;     // of each element that is accessed by itself, besides
   double element_function = 12;  // of a function without an instruction of its own
   double short_access = 4;       // the same where a short K is unrolled, and with it places
+  double short_guard = 8;        // of each guard of such an element
   double row_wait = 40;          // cycles that each round of a row is waited for that registers do not keep
   // Matmuls whose threads go through K element by element: 5 x 64 x 2327 took 47 us, and 64 x 8000 x 3 of 8
   // images 64.6
-  double chain_wait = 33;           // cycles of an element
-  double chain_instructions = 110;  // of a thread
+  double chain_wait = 33;          // cycles of an element
+  double chain_thread = 390;       // instructions of a thread ...
+  double chain_instructions = 16;  // and for each element
   // Points whose places belong to one block each: cycles of an index that a block looks at, of each exchange
   // in a cluster, of a pass over a list, and of a point in it; bytes a cycle of what points read
   double owned_index = 0.3;

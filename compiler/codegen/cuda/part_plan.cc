@@ -86,8 +86,7 @@ void PutStreamsFirst(const PartContext& context, std::vector<KernelCandidate>* c
     if (IsTiledPacked(variant)) return tiled;
     if (bytes && (variant == VariantId::kFewRows || variant == VariantId::kImma))
       return variant == VariantId::kImma;
-    return variant == VariantId::kFewRows || variant == VariantId::kShort ||
-           (variant == VariantId::kPacked && !tiled);
+    return variant == VariantId::kFewRows || (variant == VariantId::kPacked && !tiled);
   };
   double most = 0;
   for (const KernelCandidate& one : *candidates) {

@@ -10,7 +10,7 @@ extern const KernelVariant kPlainConvolution;   // a thread an output point
 
 // As a matmul (implicit GEMM), or by windows. Where estimates are equal, the first is preferred.
 inline constexpr const KernelVariant* kConvolutionVariants[] = {
-    &kFewRowsMatmul, &kMmaMatmul,  &kImmaMatmul,        &kWgmmaMatmul,     &kWgmmaFp8Matmul,
-    &kTf32Matmul,    &kSimtMatmul, &kWindowConvolution, &kPlainConvolution};
+    &kFewRowsMatmul, &kMmaMatmul,  &kImmaMatmul,  &kWgmmaMatmul,       &kWgmmaFp8Matmul,
+    &kTf32Matmul,    &kSimtMatmul, &kShortMatmul, &kWindowConvolution, &kPlainConvolution};
 
 }  // namespace rondo::cuda

@@ -134,9 +134,15 @@ bool IsLongInF32(const PartContext& context, int64_t k) {
   constexpr int64_t kMostK = 64, kMostBytes = 32 << 10;
   const Part& part = context.part;
   const ShortShape shape = LoopsOf(context);
-  return k <= kMostK && !part.tf32 && part.prologue.empty() && part.operands[part.lhs].dtype == DType::kF32 &&
-         part.operands[part.rhs[0]].dtype == DType::kF32 &&
+  return k <= kMostK && part.skeleton == Skeleton::kMatMul && !part.tf32 && part.prologue.empty() &&
+         part.operands[part.lhs].dtype == DType::kF32 && part.operands[part.rhs[0]].dtype == DType::kF32 &&
          part.loops[shape.along] * k * ByteSize(DType::kF32) <= kMostBytes;
+}
+
+// Convolutions of groups read neighbouring pixels once by sliding windows (window_convolution.cc).
+bool HasGroups(const Part& part) {
+  constexpr size_t kGroups = 1;
+  return part.skeleton == Skeleton::kConvolution && part.loops[kGroups] > 1;
 }
 
 bool Suits(const PartContext& context) {
@@ -144,7 +150,7 @@ bool Suits(const PartContext& context) {
   const Part& part = context.part;
   const size_t first = static_cast<size_t>(EpilogueLoops(part));
   if (part.acc_type != TapeType::kF32 || part.combine != Combine::kProduct || part.rhs.empty() ||
-      part.rhs.size() > 2 || first == 0)
+      part.rhs.size() > 2 || first == 0 || HasGroups(part))
     return false;
   const int64_t k = context.Points(first, part.loops.size());
   return k <= kMostK || IsLongInF32(context, k);
@@ -167,7 +173,8 @@ double ShortInstructions(const PartContext& context, Tape tape, const ShortShape
     } else if (FitsLanes(context, inst.arg, shape.along, shape.lanes)) {
       instructions += gpu.short_access + lanes;
     } else {
-      instructions += lanes * gpu.short_access;
+      const double guards = static_cast<double>(context.part.operands[inst.arg].guards.size());
+      instructions += lanes * (gpu.short_access + guards * gpu.short_guard);
     }
   }
   return instructions;
