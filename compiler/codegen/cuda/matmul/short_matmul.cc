@@ -383,7 +383,10 @@ Result<PartLaunch> WriteShort(const PartContext& context, const KernelConfigurat
     writer->WriteTape(part.epilogue, "r");
   }
   writer->Line("}");
-  return WithBlocks((Threads(part, shape) + kCudaBlock - 1) / kCudaBlock);
+  // Otherwise all loads of an unrolled K come first, and take the registers of a second block.
+  PartLaunch launch;
+  launch.resident = 2;
+  return WithBlocks(launch, (Threads(part, shape) + kCudaBlock - 1) / kCudaBlock);
 }
 
 }  // namespace
