@@ -275,7 +275,7 @@ class RowPart {
     };
     for (stage_ = 0; stage_ <= last_; ++stage_) {
       per_row_ = true;
-      if (stage_ > 0) add(true, RowStage());
+      add(true, RowStage());
       per_row_ = false;
       add(false, ElementStage());
     }

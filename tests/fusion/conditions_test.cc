@@ -223,6 +223,29 @@ TEST(Conditions, QueriesAreNotSkippedForRowsWithoutKeys) {
   }
 }
 
+// The bools of both conditions come from two extremes. A kernel that computes the second also has rows that
+// do not depend on it.
+TEST(Conditions, ExtremesThatDecideSeveralBranchesKeepTheirMeaning) {
+  for (uint32_t seed = 1; seed < 5; ++seed) {
+    Graph graph;
+    Builder b(&graph);
+    const auto extreme = [&](const char* name) {
+      return b.Reduce(ir::ReduceKind::kMax, b.Input(name, DType::kF32, {10}), {0}, false);
+    };
+    const NodeId x = extreme("x"), y = extreme("y"), z = b.Input("z", DType::kF32, {kEdge, 9});
+    const auto below = [&](double limit) {
+      const auto is = [&](NodeId v) { return b.Binary(TapeOp::kLessEqual, v, b.Scalar(DType::kF32, limit)); };
+      return b.Binary(TapeOp::kBitAnd, is(x), is(y));
+    };
+    const auto sums = [&](TapeOp op) { return b.Reduce(ir::ReduceKind::kSum, b.Unary(op, z), {1}, false); };
+    const NodeId above = b.Cast(b.Unary(TapeOp::kNot, below(2)), DType::kI64);
+    const NodeId none = b.Gather(b.Floats(DType::kF32, {1}, {0}), above, 0, false);
+    const NodeId result = b.Select(below(1.5), sums(TapeOp::kExp), b.Add(sums(TapeOp::kSin), none));
+    graph.outputs.push_back({"result", result});
+    EXPECT_GT(ConditionalParts(ExpectFusionKeepsMeaning(graph, seed, Eager())), 0u);
+  }
+}
+
 TEST(Conditions, LittleWorkIsNotWorthACondition) {
   EXPECT_EQ(ConditionalParts(*Fuse(TwoProducts(8, false), {}, nullptr)), 0u);
   EXPECT_EQ(ConditionalParts(*Fuse(TwoProducts(64, false), {}, nullptr)), 2u);
