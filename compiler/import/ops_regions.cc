@@ -86,16 +86,14 @@ NodeId Triangle(Builder& b, NodeId at, NodeId index) {
   return b.BinaryScalar(TapeOp::kMax, b.Sub(b.Scalar(DType::kF32, 1), away), 0);
 }
 
-// Without a sampling ratio, a bin has a sample for each element that it covers. There is room for as many as
-// a box of the whole picture needs, or for kLeastSamples. A box that needs more fails the run.
+// With room for `samples` in a bin along this axis. Without a sampling ratio, a bin has a sample for each
+// element that it covers.
 //
 // An average is a weighted sum of elements. Such samples lie at most one element apart, so that those of a
 // bin read neighbours, each of which is read once, whatever the number of samples around it.
-constexpr int64_t kLeastSamples = 8;
 RoiAxis SampleAxis(Builder& b, const RoiAttrs& a, NodeId boxes, int begin, int64_t extent, int64_t bins,
-                   DType index_type) {
-  const int64_t rois = b.shape(boxes)[0],
-                samples = a.samples > 0 ? a.samples : std::max((extent + bins - 1) / bins, kLeastSamples);
+                   int64_t samples, DType index_type) {
+  const int64_t rois = b.shape(boxes)[0];
   const auto scalar = [&](double v) { return b.Scalar(DType::kF32, v); };
   const auto edge = [&](int i) {
     const NodeId at =
@@ -107,13 +105,7 @@ RoiAxis SampleAxis(Builder& b, const RoiAttrs& a, NodeId boxes, int begin, int64
   if (!a.half_pixel) size = b.Binary(TapeOp::kMax, size, scalar(1));
   const NodeId bin = b.BinaryScalar(TapeOp::kDiv, size, static_cast<double>(bins));
   NodeId grid = b.Expand(scalar(static_cast<double>(samples)), {rois, 1, 1});
-  if (a.samples == 0) {
-    grid = b.Binary(TapeOp::kMax, b.Unary(TapeOp::kCeil, bin), scalar(0));
-    // If there are too many samples, the index 1 into a table of one element fails the run.
-    const NodeId more =
-        b.Cast(b.Binary(TapeOp::kLess, scalar(static_cast<double>(samples)), grid), DType::kI64);
-    grid = b.Add(grid, b.Gather(b.Floats(DType::kF32, {1}, {0}), more, 0, false));
-  }
+  if (a.samples == 0) grid = b.Binary(TapeOp::kMax, b.Unary(TapeOp::kCeil, bin), scalar(0));
   // All samples of all bins: [rois, bins, samples].
   const Shape each{rois, bins, samples};
   const NodeId of = b.Cast(b.Iota(each, 1), DType::kF32), number = b.Cast(b.Iota(each, 2), DType::kF32);
@@ -146,6 +138,87 @@ RoiAxis SampleAxis(Builder& b, const RoiAttrs& a, NodeId boxes, int begin, int64
   return axis;
 }
 
+// The pictures of RoiAlign, and its regions in them.
+struct Regions {
+  NodeId data = kNoNode;   // [n, c, h, w]
+  NodeId boxes = kNoNode;  // f32 [rois, 4]: x, y, x, y
+  NodeId first = kNoNode;  // [rois, 1]: where the first channel of the region's picture begins
+  Shape x;                 // of the data
+};
+
+// Samples in a bin along an axis, at most.
+using Samples = std::array<int64_t, 2>;  // rows, columns
+
+// The result, [rois, c, height, width], in the type of the data, if no bin has more than `most` samples.
+// `fits`, if not null, becomes whether that is so.
+Result<NodeId> Pooled(OpContext& c, const RoiAttrs& a, const Regions& of, Samples most, NodeId* fits) {
+  Builder& b = c.b;
+  const Shape& x = of.x;
+  const int64_t rois = b.shape(of.boxes)[0];
+  const RoiAxis rows = SampleAxis(b, a, of.boxes, 1, x[2], a.height, most[0], IndexType(x)),
+                columns = SampleAxis(b, a, of.boxes, 0, x[3], a.width, most[1], IndexType(x));
+  RONDO_ASSIGN_OR_RETURN(const Shape out,
+                         c.MakeShape({rois, x[1], a.height * rows.taps, a.width * columns.taps}));
+  if (fits) {
+    const auto all = [&](NodeId count, int64_t samples) {
+      const NodeId greatest = b.Reduce(ir::ReduceKind::kMax, count, {0}, false);
+      return b.Binary(TapeOp::kLessEqual, greatest, b.Scalar(DType::kF32, static_cast<double>(samples)));
+    };
+    *fits = b.Binary(TapeOp::kBitAnd, all(rows.count, most[0]), all(columns.count, most[1]));
+  }
+  const auto of_rows = [&](NodeId v) { return b.Reshape(v, {rois, 1, out[2], 1}); };
+  const auto of_columns = [&](NodeId v) { return b.Reshape(v, {rois, 1, 1, out[3]}); };
+  const NodeId row = b.Add(b.BinaryScalar(TapeOp::kMul, rows.index, static_cast<double>(x[3])), of.first);
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::DenseView(out);
+  int64_t* strides = attrs.map.steps[0].strides;
+  strides[0] = strides[2] = strides[3] = 0;
+  strides[1] = x[2] * x[3];
+  const int64_t last_picture = (x[0] - 1) * x[1] * x[2] * x[3];
+  attrs.dims = {{1, last_picture + (x[2] - 1) * x[3] + 1, false}, {1, x[3], false}};
+  const NodeId read = b.IndexedRead(
+      of.data, {b.Expand(of_rows(row), out), b.Expand(of_columns(columns.index), out)}, attrs, out);
+  const DType type = b.dtype(of.data);
+  const NodeId weight = b.Mul(of_rows(rows.weight), of_columns(columns.weight));
+  NodeId value = b.Mul(read, b.Cast(weight, type));
+  if (!a.average) {
+    const NodeId present = b.Binary(TapeOp::kBitAnd, of_rows(rows.present), of_columns(columns.present));
+    value = b.Select(present, value, b.Scalar(type, -INFINITY));
+  }
+  const Shape parts{rois, x[1], a.height, rows.taps, a.width, columns.taps};
+  value = b.Reduce(a.average ? ir::ReduceKind::kSum : ir::ReduceKind::kMax, b.Reshape(value, parts), {3, 5},
+                   false);
+  const NodeId counts = b.Cast(b.Reshape(b.Mul(rows.count, columns.count), {rois, 1, 1, 1}), type);
+  const NodeId samples = b.Binary(TapeOp::kMax, counts, b.Scalar(type, 1));
+  const NodeId none = b.Binary(TapeOp::kEqual, counts, b.Scalar(type, 0));
+  return a.average ? b.Div(value, samples) : b.Select(none, b.Scalar(type, 0), value);
+}
+
+// Without a sampling ratio. There is room for as many samples as a box of the whole picture needs, or for
+// kLeastSamples; a larger box fails the run. Most boxes need few: a run in which all do takes another way.
+Result<NodeId> PooledBySize(OpContext& c, const RoiAttrs& a, const Regions& of) {
+  constexpr int64_t kLeastSamples = 8, kFew[] = {12, 4};
+  constexpr int64_t kMany = 1 << 22;  // samples that take longer than to choose a way
+  Builder& b = c.b;
+  Samples most = {std::max((of.x[2] + a.height - 1) / a.height, kLeastSamples),
+                  std::max((of.x[3] + a.width - 1) / a.width, kLeastSamples)};
+  NodeId fits = kNoNode;
+  RONDO_ASSIGN_OR_RETURN(NodeId value, Pooled(c, a, of, most, &fits));
+  const int64_t bins = b.shape(value).elements();
+  // If there are too many samples, the index 1 into a table of one element fails the run.
+  const NodeId more = b.Cast(b.Unary(TapeOp::kNot, fits), DType::kI64);
+  value = b.Add(value, b.Gather(b.Floats(b.dtype(value), {1}, {0}), more, 0, false));
+  for (const int64_t few : kFew) {
+    const Samples room = {std::min(few, most[0]), std::min(few, most[1])};
+    const int64_t all = most[0] * most[1];
+    if (4 * room[0] * room[1] > all || bins * all < kMany) continue;
+    RONDO_ASSIGN_OR_RETURN(const NodeId quick, Pooled(c, a, of, room, &fits));
+    value = b.Select(fits, quick, value);
+    most = room;
+  }
+  return value;
+}
+
 // x [n, c, h, w], boxes [rois, 4] (x, y, x, y), picture of each box [rois]; result [rois, c, height, width].
 Status RoiAlign(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
@@ -162,41 +235,13 @@ Status RoiAlign(OpContext& c) {
   if (rois == 0) {
     return c.Give(b.Constant(ir::ConstantData::Own(c.dtype(0), y, {})));
   }
-  const NodeId boxes = b.Cast(c.In(1), DType::kF32), data = Widen(b, c.In(0));
-  const RoiAxis rows = SampleAxis(b, a, boxes, 1, x[2], a.height, IndexType(x)),
-                columns = SampleAxis(b, a, boxes, 0, x[3], a.width, IndexType(x));
-  RONDO_ASSIGN_OR_RETURN(const Shape out,
-                         c.MakeShape({rois, x[1], a.height * rows.taps, a.width * columns.taps}));
-  const auto of_rows = [&](NodeId v) { return b.Reshape(v, {rois, 1, out[2], 1}); };
-  const auto of_columns = [&](NodeId v) { return b.Reshape(v, {rois, 1, 1, out[3]}); };
-  // Where the picture's first channel begins, and in it the row.
   std::vector<int64_t> pictures;
   for (int64_t i = 0; i < x[0]; ++i) pictures.push_back(i * x[1] * x[2] * x[3]);
-  const NodeId picture = b.Gather(b.Ints(IndexType(x), {x[0]}, pictures), c.In(2), 0, false);
-  const NodeId row = b.Add(b.BinaryScalar(TapeOp::kMul, rows.index, static_cast<double>(x[3])),
-                           b.Reshape(picture, {rois, 1}));
-  ir::IndexedAttrs attrs;
-  attrs.map = ir::DenseView(out);
-  int64_t* strides = attrs.map.steps[0].strides;
-  strides[0] = strides[2] = strides[3] = 0;
-  strides[1] = x[2] * x[3];
-  attrs.dims = {{1, pictures.back() + (x[2] - 1) * x[3] + 1, false}, {1, x[3], false}};
-  const NodeId read = b.IndexedRead(
-      data, {b.Expand(of_rows(row), out), b.Expand(of_columns(columns.index), out)}, attrs, out);
-  const DType type = b.dtype(data);
-  const NodeId weight = b.Mul(of_rows(rows.weight), of_columns(columns.weight));
-  NodeId value = b.Mul(read, b.Cast(weight, type));
-  if (!a.average) {
-    const NodeId present = b.Binary(TapeOp::kBitAnd, of_rows(rows.present), of_columns(columns.present));
-    value = b.Select(present, value, b.Scalar(type, -INFINITY));
-  }
-  const Shape parts{rois, x[1], a.height, rows.taps, a.width, columns.taps};
-  value = b.Reduce(a.average ? ir::ReduceKind::kSum : ir::ReduceKind::kMax, b.Reshape(value, parts), {3, 5},
-                   false);
-  const NodeId counts = b.Cast(b.Reshape(b.Mul(rows.count, columns.count), {rois, 1, 1, 1}), type);
-  const NodeId samples = b.Binary(TapeOp::kMax, counts, b.Scalar(type, 1));
-  const NodeId none = b.Binary(TapeOp::kEqual, counts, b.Scalar(type, 0));
-  value = a.average ? b.Div(value, samples) : b.Select(none, b.Scalar(type, 0), value);
+  const NodeId first = b.Gather(b.Ints(IndexType(x), {x[0]}, pictures), c.In(2), 0, false);
+  const Regions of = {Widen(b, c.In(0)), b.Cast(c.In(1), DType::kF32), b.Reshape(first, {rois, 1}), x};
+  RONDO_ASSIGN_OR_RETURN(const NodeId value, a.samples == 0
+                                                 ? PooledBySize(c, a, of)
+                                                 : Pooled(c, a, of, {a.samples, a.samples}, nullptr));
   return c.Give(b.Cast(value, c.dtype(0)));
 }
 

@@ -399,6 +399,39 @@ TEST(RoiAlignTest, SamplesFarOutsideAreZero) {
   ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 1, 2, 2}, Numbers{1, 2, 3, 4})})[0], {3, 0});
 }
 
+// Without a sampling ratio, models of many boxes have a way for runs whose boxes all have few samples.
+TEST(RoiAlignTest, ManyBoxesGiveWhatFewAtATimeGive) {
+  constexpr int64_t kChannels = 24, kRows = 64, kColumns = 72, kBoxes = 40, kFew = 10;
+  Numbers x;
+  for (int64_t i = 0; i < kChannels * kRows * kColumns; ++i)
+    x.push_back(static_cast<float>((i * 7919 + i / 5) % 101) / 50 - 1);
+  const auto pooled = [&](const Numbers& boxes) {
+    const auto count = static_cast<int64_t>(boxes.size() / 4);
+    ModelMaker m(16);
+    m.Input("x", {1, kChannels, kRows, kColumns});
+    m.Floats("boxes", {count, 4}, boxes);
+    m.Ints("batch", std::vector<int64_t>(static_cast<size_t>(count), 0));
+    onnx::NodeProto* node = m.Node("RoiAlign", {"x", "boxes", "batch"}, {"y"});
+    Set(node, "output_height", int64_t{7});
+    Set(node, "output_width", int64_t{7});
+    m.Output("y");
+    return Evaluate(m, {Data(DType::kF32, {1, kChannels, kRows, kColumns}, x)})[0];
+  };
+  for (const float end : {20.0f, 60.0f}) {  // of the last box
+    Numbers boxes, expected;
+    for (int64_t i = 0; i < kBoxes; ++i) {
+      const auto at = static_cast<float>(i) / 3;
+      boxes.insert(boxes.end(), {at, at / 2, at + 5 + at / 2, at / 2 + 17 - at});
+      if (i + 1 == kBoxes) boxes[boxes.size() - 2] = boxes[boxes.size() - 1] = end;
+    }
+    for (auto from = boxes.begin(); from != boxes.end(); from += 4 * kFew) {
+      const Numbers few = pooled(Numbers(from, from + 4 * kFew));
+      expected.insert(expected.end(), few.begin(), few.end());
+    }
+    ExpectNear(pooled(boxes), expected);
+  }
+}
+
 // Bins consist of whole elements, and overlap if they do not divide the region evenly. Outside the image
 // there are no elements.
 TEST(MaxRoiPoolTest, EachBinHasItsGreatestElement) {
