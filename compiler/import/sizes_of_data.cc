@@ -5,7 +5,7 @@
 
 #include "compiler/import/data_sizes_rules.h"
 #include "compiler/import/importer.h"
-#include "compiler/import/number_range.h"
+#include "compiler/ir/number_range.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
@@ -98,7 +98,7 @@ Result<ir::Size> SizesOfData::Number(OpContext& c, int i, NodeId number) {
   asked_ = true;
   const NodeId counted = CountedBy(c.b.graph(), OriginOf(c.b.graph(), {number, 0}).node);
   if (const auto found = true_in_.find(counted); found != true_in_.end()) return found->second;
-  const NumberRange range = RangeOf(c.b.graph(), number);
+  const ir::NumberRange range = ir::RangeOf(c.b.graph(), number);
   const int64_t bound = c.host.BoundOf(c.proto);
   double most = bound > 0 ? std::min(range.most, static_cast<double>(bound)) : range.most;
   if (!(most <= static_cast<double>(kMostSize))) {

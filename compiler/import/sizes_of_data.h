@@ -2,8 +2,8 @@
 // follow from such a number are followed like those of a bucket (mask_padding.h).
 //
 // An import that meets such a number is repeated with these names (ImportNamingSizes). There is room for the
-// number's bound, which the graph shows (number_range.h) or the user gives (--bound). A run with a larger
-// number fails.
+// number's bound, which the graph shows (compiler/ir/number_range.h) or the user gives (--bound). A run with
+// a larger number fails.
 #pragma once
 
 #include <map>

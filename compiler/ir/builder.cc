@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/ir/evaluate.h"
+#include "compiler/ir/number_range.h"
 #include "compiler/ir/unsigned.h"
 #include "compiler/ir/walk.h"
 #include "core/collective.h"
@@ -458,16 +459,9 @@ NodeId Builder::Gather(NodeId data, NodeId index, int axis, bool wrap) {
 }
 
 bool Builder::AlwaysInside(NodeId index, const IndexedDim& dim) const {
-  const Node& base = graph_->node(graph_->BaseOf(index));
-  if (base.op == Op::kIota && base.shape.rank == 1) return base.shape[0] <= dim.extent;
-  if (const ReduceAttrs* reduce = std::get_if<ReduceAttrs>(&base.attrs)) {  // an index of an extreme
-    const bool place = reduce->kind == ReduceKind::kArgMax || reduce->kind == ReduceKind::kArgMin;
-    if (place) return shape(base.inputs[0])[reduce->axes[0]] <= dim.extent;
-  }
-  std::vector<int64_t> values;
-  if (!ConstantInts(index, &values)) return false;
-  const int64_t least = dim.wrap ? -dim.extent : 0;
-  return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v >= least && v < dim.extent; });
+  const auto least = static_cast<double>(dim.wrap ? -dim.extent : 0);
+  const NumberRange range = RangeOf(*graph_, index);
+  return range.least >= least && range.most < static_cast<double>(dim.extent);
 }
 
 NodeId Builder::Guarded(NodeId index, const IndexedDim& dim) {

@@ -136,7 +136,7 @@ class Builder {
   bool ConstantValue(NodeId id, int64_t most_bytes, std::shared_ptr<const ConstantData>* value) const;
   // Any scalar op over one to three inputs that broadcast; `dtype` is that of the result.
   NodeId Pointwise(const PointwiseAttrs& attrs, DType dtype, std::vector<NodeId> xs);
-  // Whether no value of `index` is out of range: constants, and counters.
+  // Whether the graph shows that no value of `index` is out of range (number_range.h).
   bool AlwaysInside(NodeId index, const IndexedDim& dim) const;
 
  private:

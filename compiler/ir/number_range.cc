@@ -1,4 +1,4 @@
-#include "compiler/import/number_range.h"
+#include "compiler/ir/number_range.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,19 +7,15 @@
 
 #include "core/scalar.h"
 
-namespace rondo::importer {
+namespace rondo::ir {
 namespace {
 
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 constexpr int kMostSteps = 64;            // the limit on nodes from a node to the one that bounds it
-constexpr int64_t kMostElements = 65536;  // the limit on elements of a constant that is searched
+constexpr int64_t kMostElements = 1 << 20;  // the limit on elements of a constant that is searched
 
 class Ranges {
  public:
-  explicit Ranges(const ir::Graph& graph) : graph_(graph) {}
+  explicit Ranges(const Graph& graph) : graph_(graph) {}
 
   NumberRange Of(NodeId id, int steps) {
     if (const auto found = known_.find(id); found != known_.end()) return found->second;
@@ -43,7 +39,7 @@ class Ranges {
 
   NumberRange Made(const Node& n, int steps) {
     switch (n.op) {
-      case Op::kConstant: return OfConstant(*n.As<ir::ConstantAttrs>().data);
+      case Op::kConstant: return OfConstant(*n.As<ConstantAttrs>().data);
       case Op::kIota: return {0, static_cast<double>(n.shape.elements() - 1)};
       case Op::kView:
       case Op::kIndexedRead: return Of(n.inputs[0], steps);
@@ -54,7 +50,7 @@ class Ranges {
     }
   }
 
-  static NumberRange OfConstant(const ir::ConstantData& data) {
+  static NumberRange OfConstant(const ConstantData& data) {
     if (data.synthetic || data.shape.elements() > kMostElements || data.shape.elements() == 0) return {};
     NumberRange range = {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
     for (int64_t i = 0; i < data.shape.elements(); ++i) {
@@ -75,12 +71,12 @@ class Ranges {
   }
 
   NumberRange OfScalars(const Node& n, int steps) {
-    const TapeOp op = n.As<ir::PointwiseAttrs>().op;
+    const TapeOp op = n.As<PointwiseAttrs>().op;
     if (op == TapeOp::kSelect) return Hull(n.inputs, 1, steps);
     const NumberRange a = Of(n.inputs[0], steps);
     const NumberRange b = n.inputs.size() > 1 ? Of(n.inputs[1], steps) : NumberRange();
     switch (op) {
-      case TapeOp::kCast: return IsFloat(n.dtype) ? a : NumberRange{std::floor(a.least), std::ceil(a.most)};
+      case TapeOp::kCast: return IsFloat(n.dtype) ? a : OfWhole(a);
       case TapeOp::kFloor: return {std::floor(a.least), std::floor(a.most)};
       case TapeOp::kCeil: return {std::ceil(a.least), std::ceil(a.most)};
       case TapeOp::kRound:
@@ -103,6 +99,11 @@ class Ranges {
     }
   }
 
+  // The range of numbers cast to integers; NaN becomes 0.
+  static NumberRange OfWhole(const NumberRange& a) {
+    return {std::min(0.0, std::floor(a.least)), std::max(0.0, std::ceil(a.most))};
+  }
+
   // The range of a product of numbers >= 0; 0 times an infinite bound is 0.
   static NumberRange Products(const NumberRange& a, const NumberRange& b) {
     const auto times = [](double x, double y) { return x == 0 || y == 0 ? 0 : x * y; };
@@ -111,29 +112,29 @@ class Ranges {
 
   NumberRange OfReduction(const Node& n, int steps) {
     const Node& of = graph_.node(n.inputs[0]);
-    const ir::ReduceAttrs& attrs = n.As<ir::ReduceAttrs>();
+    const ReduceAttrs& attrs = n.As<ReduceAttrs>();
     const NumberRange each = Of(n.inputs[0], steps);
     double count = 1;
     for (const int axis : attrs.axes) count *= static_cast<double>(of.shape[axis]);
     switch (attrs.kind) {
-      case ir::ReduceKind::kMax:
-      case ir::ReduceKind::kMin: return each;
-      case ir::ReduceKind::kArgMax:
-      case ir::ReduceKind::kArgMin: return {0, count - 1};
-      case ir::ReduceKind::kSum:
+      case ReduceKind::kMax:
+      case ReduceKind::kMin: return each;
+      case ReduceKind::kArgMax:
+      case ReduceKind::kArgMin: return {0, count - 1};
+      case ReduceKind::kSum:
         return {each.least == 0 ? 0 : std::min(each.least, each.least * count),
                 each.most == 0 ? 0 : std::max(each.most, each.most * count)};
-      case ir::ReduceKind::kProd: return {};
+      case ReduceKind::kProd: return {};
     }
     return {};
   }
 
-  const ir::Graph& graph_;
+  const Graph& graph_;
   std::unordered_map<NodeId, NumberRange> known_;
 };
 
 }  // namespace
 
-NumberRange RangeOf(const ir::Graph& graph, NodeId id) { return Ranges(graph).Of(id, 0); }
+NumberRange RangeOf(const Graph& graph, NodeId id) { return Ranges(graph).Of(id, 0); }
 
-}  // namespace rondo::importer
+}  // namespace rondo::ir

@@ -5,12 +5,12 @@
 
 #include "compiler/ir/graph.h"
 
-namespace rondo::importer {
+namespace rondo::ir {
 
-// Every element that is not NaN lies from `least` to `most`.
 struct NumberRange {
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
 };
-NumberRange RangeOf(const ir::Graph& graph, ir::NodeId id);
+// Every element of `id` that is not NaN lies from `least` to `most`.
+NumberRange RangeOf(const Graph& graph, NodeId id);
 
-}  // namespace rondo::importer
+}  // namespace rondo::ir
