@@ -36,7 +36,9 @@ Result<std::vector<PartText>> WriteParts(const Kernel& kernel, const std::vector
                                 kernel.name.data(), k);
     }
     if (!cuda::CombinedCells(kernel.parts[k]).empty()) writer.Include(cuda::kCombineHeader);
-    texts.push_back({writer.text(), writer.headers(), launch.Take()});
+    if (writer.checks_indices()) writer.Include("fault");
+    const std::string faults = writer.checks_indices() ? "IndexFaults outside(faults, step);\n" : "";
+    texts.push_back({faults + writer.text(), writer.headers(), launch.Take()});
   }
   return texts;
 }

@@ -80,7 +80,7 @@ void PartWriter::Address(const Operand& operand) {
   for (const Indirect& indirect : operand.indirects) {
     const Operand& index = context_.part.operands[indirect.operand];
     Include("elements");
-    if (indirect.fault) Include("fault");
+    checks_indices_ = checks_indices_ || indirect.fault;
     const auto held = [&](const std::vector<std::string>& names) {
       return indirect.operand < names.size() ? names[indirect.operand] : std::string();
     };
@@ -93,7 +93,7 @@ void PartWriter::Address(const Operand& operand) {
                         : "(int)" + lanes + "[e]") +
          ";");
     if (indirect.wrap) Line("if (v < 0) v += " + IntText(indirect.extent) + ";");
-    std::string record = indirect.fault ? " fault(faults, step, v, " + IntText(indirect.extent) + ");" : "";
+    std::string record = indirect.fault ? " outside.take(v, " + IntText(indirect.extent) + ");" : "";
     Line("if (v < 0 || v >= " + IntText(indirect.extent) + ") { ok = false;" + record + " }");
     Line("a += " + IntText(indirect.stride) + " * v; }");
   }

@@ -81,6 +81,9 @@ class PartWriter : public Writer {
   void WriteTable(Tape tape, const Tabulation& tabulation);
   static constexpr int64_t kTableBytes = 1040;  // of shared memory
 
+  // Whether an address reports indices out of range to `outside`, an IndexFaults (device/fault.cuh).
+  bool checks_indices() const { return checks_indices_; }
+
   TapeScope scope;
 
  private:
@@ -113,6 +116,7 @@ class PartWriter : public Writer {
   const PartContext context_;
   Tape tabulated_;  // the tape that has a table
   Tabulation table_;
+  bool checks_indices_ = false;
 };
 
 }  // namespace rondo::cuda

@@ -15,6 +15,22 @@ DEV void fault(FaultRecord* record, u32 step, i64 value, i64 extent, u64 what = 
   }
 }
 
+// Keeps one of the indices that a thread finds out of range, and reports it at the end of the thread: an
+// atomic operation between two reads would keep the second from starting before the first is complete.
+struct IndexFaults {
+  FaultRecord* record;
+  u32 step;
+  i64 value = 0, extent = 0;  // extent 0: none yet
+  MEMBER IndexFaults(FaultRecord* record, u32 step) : record(record), step(step) {}
+  MEMBER void take(i64 v, i64 allowed) {
+    value = v;
+    extent = allowed;
+  }
+  MEMBER ~IndexFaults() {
+    if (extent != 0) fault(record, step, value, extent);
+  }
+};
+
 // Assertion `number` of the kernel: x is finite. Where all elements of a tensor are not, most threads see
 // that one has said so: a read is quicker than an atomic operation on the host's memory.
 template <typename T>
