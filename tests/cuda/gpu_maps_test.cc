@@ -58,6 +58,35 @@ void PlaceBy(Case* c, uint16_t operand, const Indirect& by) {
   c->maker.operands[operand].indirects = indirects;
 }
 
+// y[n, c, p] = x[n, c, index[n, p]] * w[n, p], as a picture is sampled.
+void AddSamples(Suite* suite, std::vector<int64_t> loops, DType type, DType of_index, bool outside,
+                uint32_t seed) {
+  constexpr int64_t kPlaces = 55;
+  Random random(seed);
+  const int64_t channels = loops[1];
+  Case& c = AddLoops(suite, "samples " + std::to_string(seed), std::move(loops));
+  PartMaker& maker = c.maker;
+  const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1, 2}),
+                 index = maker.Operand(of_index, Mode::kRead, {0, 2}),
+                 w = maker.Operand(DType::kF32, Mode::kRead, {0, 2}),
+                 y = maker.Operand(type, Mode::kWrite, {0, 1, 2});
+  const Span<int64_t> strides = c.arena.New<int64_t>(3);
+  strides[0] = channels * kPlaces;
+  strides[1] = kPlaces;
+  strides[2] = 0;
+  maker.operands[x].strides = strides;
+  maker.sizes[x] = maker.loops[0] * channels * kPlaces;
+  PlaceBy(&c, x, {index, false, true, 1, kPlaces});
+  TapeMaker body;
+  body.Store(y, type, body.Binary(TapeOp::kMul, body.Load(x, type), body.Load(w, DType::kF32)));
+  maker.part.body = maker.Keep(body);
+  c.memory.Randomise(maker, random);
+  c.tolerance = {1e-5, 1e-5};
+  for (int64_t i = 0; i < maker.sizes[index]; ++i)
+    scalar::Store<int64_t>(of_index, c.memory.params[index].data(), i,
+                           outside && i == 1 ? kPlaces : Between(random, 0, kPlaces - 1));
+}
+
 // y[i, index[i], :] = x[i, :], like the write of a cache.
 void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType type, bool outside,
                 uint32_t seed, bool adds = false) {
@@ -326,6 +355,22 @@ TEST(GpuKernels, MapsMatchTheReference) {
     }
   }
   suite.Run();
+}
+
+// Channels are sampled at the same places: a thread reads the indices and weights of some points once.
+TEST(GpuKernels, MapsThatShareIndicesMatchTheReference) {
+  Suite suite;
+  suite.each = 1;
+  suite.processors = 1;
+  uint32_t seed = 150;
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    AddSamples(&suite, {2, 21, 700}, type, DType::kI32, false, seed++);
+    AddSamples(&suite, {3, 3, 1333}, type, DType::kI32, false, seed++);  // three channels, odd rows
+    AddSamples(&suite, {2, 20, 512}, type, DType::kI64, false, seed++);
+    AddSamples(&suite, {2, 20, 512}, type, DType::kI32, true, seed++);  // an index is out of range
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("begin + "), suite.size());
 }
 
 // Threads of large maps read what several points need before they store the first.

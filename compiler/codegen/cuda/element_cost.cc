@@ -22,6 +22,7 @@ struct Lanes {
   size_t along = 0;
   int count = 1;
   const std::vector<bool>* vectors = nullptr;  // as PartWriter's scope has it; null: FitsLanes
+  bool follow = false;  // the places of the accesses follow from those of the last points
 };
 
 bool IsVector(const PartContext& context, size_t index, Lanes lanes) {
@@ -37,7 +38,7 @@ double AccessInstructions(const PartContext& context, size_t index, Lanes lanes)
   size_t coordinates = 1 + operand.guards.size();
   for (const Indirect& indirect : operand.indirects)
     coordinates += !IsVectorIndex(context, indirect, lanes.along, lanes.count);
-  const double place = gpu.element_place * static_cast<double>(coordinates);
+  const double place = lanes.follow ? gpu.element_step : gpu.element_place * static_cast<double>(coordinates);
   if (!MovesAlong(context.part, operand, lanes.along)) return place;
   if (IsVector(context, index, lanes)) return place + lanes.count;
   return lanes.count * (place + gpu.element_access);
@@ -60,6 +61,28 @@ double TapeInstructions(const PartContext& context, Tape tape, Lanes lanes, bool
     }
   }
   return instructions;
+}
+
+// The same for a thread of a kSharedIndexMap: what its points share is read and computed once.
+double SharedInstructions(const PartContext& context, const SharedIndex& shared) {
+  const auto reads_once = [&](uint16_t index) {
+    return std::find(shared.once.begin(), shared.once.end(), index) != shared.once.end();
+  };
+  std::vector<TapeInst> once, each;
+  std::vector<bool> moves;
+  for (const TapeInst& inst : context.part.body) {
+    const int inputs = Inputs(inst.op);
+    const bool access = inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore;
+    moves.push_back(access ? inst.op == TapeOp::kStore || !reads_once(inst.arg)
+                           : (inputs > 0 && moves[inst.a]) || (inputs > 1 && moves[inst.b]) ||
+                                 (inputs > 2 && moves[inst.c]));
+    (moves.back() ? each : once).push_back(inst);
+  }
+  const auto of = [&](const std::vector<TapeInst>& tape, bool follow) {
+    const Lanes lanes = {context.part.loops.size() - 1, shared.lanes, nullptr, follow};
+    return TapeInstructions(context, tape, lanes, true) + TapeInstructions(context, tape, lanes, false);
+  };
+  return of(once, false) + static_cast<double>(shared.steps) * of(each, true);
 }
 
 // Cycles of the busiest multiprocessor for `threads` in blocks, each with this many instructions.
@@ -136,6 +159,11 @@ double MapCycles(const PartPlan& plan) {
   const KernelVariant* by = plan.by[plan.chosen];
   if (by == &kOrderedMap) return points * gpu.ordered_point;
   if (by == &kOwnedMap) return OwnedCycles(context);
+  if (by == &kSharedIndexMap) {
+    const SharedIndex shared = *SharedIndexOf(context);
+    return IssueCycles(context, static_cast<double>(shared.threads),
+                       gpu.element_thread + SharedInstructions(context, shared));
+  }
   Lanes lanes = {part.loops.empty() ? 0 : part.loops.size() - 1, LanesOfMap(context)};
   const int run = by == &kPointMap ? RunOfMap(context) : 1;
   const std::vector<bool> vectors = VectorsOfRun(context, run);

@@ -210,6 +210,7 @@ struct GpuTable {
   double element_start = 1250;   // cycles: start and end of a kernel
   double element_thread = 95;    // of a thread: where its point lies
   double element_place = 22;     // of an access: where its element lies; again for each index and guard
+  double element_step = 7;       // the same where it follows from another point's
   double element_access = 1;     // of each element that is accessed by itself, besides
   double element_function = 12;  // of a function without an instruction of its own
   double short_access = 4;       // the same where a short K is unrolled, and with it places

@@ -104,7 +104,7 @@ def logic(operator, left, right, dtype="bool"):
     import operator as python
     calls = {"And": python.and_, "Or": python.or_, "Less": python.lt, "Equal": python.eq}
     made = tuple(max(a, b) for a, b in zip(left, right))
-    return case(f"{operator}_{text(left)}_{text(right)}_{dtype}", [Port("x", dtype, left), Port("v", dtype, right)],
+    return case(f"{operator}_{text(left)}_{text(right)}_{dtype}", [Port("x", dtype, left, below=100), Port("v", dtype, right, below=100)],
                 Port("y", "bool", made), [(operator, ["x", "v"], "y", {})], lambda t: calls[operator](t["x"], t["v"]))
 
 
