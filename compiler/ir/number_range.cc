@@ -10,7 +10,7 @@
 namespace rondo::ir {
 namespace {
 
-constexpr int kMostSteps = 64;            // the limit on nodes from a node to the one that bounds it
+constexpr int kMostSteps = 64;              // the limit on nodes from a node to the one that bounds it
 constexpr int64_t kMostElements = 1 << 20;  // the limit on elements of a constant that is searched
 
 class Ranges {

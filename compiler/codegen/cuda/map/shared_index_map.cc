@@ -1,5 +1,5 @@
-// Maps that read at places from data which are the same along some loop: all channels of a picture are sampled
-// at the same places. A thread computes points along that loop; it reads once what they share.
+// Maps that read at places from data which are the same along some loop: all channels of a picture are
+// sampled at the same places. A thread computes points along that loop; it reads once what they share.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/batches.h"
@@ -15,9 +15,8 @@ namespace {
 // Operands read at places from data that move along the last loop, so that they cannot be read as vectors.
 std::vector<size_t> ReadApart(const Part& part) {
   std::vector<size_t> apart = Touched(part.body, TapeOp::kLoad);
-  std::erase_if(apart, [&](size_t index) {
-    return !IndicesMove(part, part.operands[index], part.loops.size() - 1);
-  });
+  std::erase_if(
+      apart, [&](size_t index) { return !IndicesMove(part, part.operands[index], part.loops.size() - 1); });
   return apart;
 }
 
@@ -79,8 +78,8 @@ std::optional<SharedIndex> SharedIndexOf(const PartContext& context) {
     shared.along = l;
   }
   shared.lanes = LanesOfShared(context, apart);
-  shared.steps = std::min(longest, PointsOfThread(context, context.Points(0, part.loops.size()) / shared.lanes,
-                                                  kMostSteps));
+  shared.steps = std::min(
+      longest, PointsOfThread(context, context.Points(0, part.loops.size()) / shared.lanes, kMostSteps));
   shared.threads = context.Points(0, part.loops.size()) / longest / shared.lanes *
                    ((longest + shared.steps - 1) / shared.steps);
   shared.once = ReadOnce(context, shared.along, shared.lanes);
@@ -105,8 +104,8 @@ Result<PartLaunch> WriteShared(const PartContext& context, const KernelConfigura
     for (size_t l = last + 1; l-- > 0;) {
       const int64_t each = l == last ? shared.lanes : l == shared.along ? shared.steps : 1;
       const std::string extent = Text((part.loops[l] + each - 1) / each) + "u", i = Counter(l);
-      writer->Line("const i64 " + i + " = (i64)(rest % " + extent + ") * " + Text(each) + "; rest /= " + extent +
-                   "; (void)" + i + ";");
+      writer->Line("const i64 " + i + " = (i64)(rest % " + extent + ") * " + Text(each) +
+                   "; rest /= " + extent + "; (void)" + i + ";");
     }
   };
   const auto compute = [&] {
