@@ -6,43 +6,11 @@
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
+#include "compiler/import/sampled.h"
 #include "compiler/import/window.h"
 
 namespace rondo::importer {
 namespace {
-
-// The two elements of an axis of `extent` between which x (f32) lies, and their weights.
-struct AxisTaps {
-  std::array<NodeId, 2> index, weight;
-};
-
-// Elements outside the axis have weight 0.
-AxisTaps TapsOf(Builder& b, NodeId x, int64_t extent, DType index) {
-  const NodeId floor = b.Unary(TapeOp::kFloor, x), part = b.Sub(x, floor);
-  AxisTaps taps;
-  for (size_t k = 0; k < 2; ++k) {
-    const NodeId at = k == 0 ? floor : b.BinaryScalar(TapeOp::kAdd, floor, 1);
-    const NodeId inside = Clamp(b, at, 0, static_cast<double>(extent - 1));
-    const NodeId weight = k == 0 ? b.Sub(b.Scalar(DType::kF32, 1), part) : part;
-    taps.index[k] = b.Cast(inside, index);
-    taps.weight[k] = b.Select(b.Binary(TapeOp::kEqual, inside, at), weight, b.Scalar(DType::kF32, 0));
-  }
-  return taps;
-}
-
-// The four elements around each place, each times its weight. y and x index the rows and columns of pictures
-// in `data` that are `width` wide; the map of `attrs` says which picture.
-std::vector<NodeId> FourReads(Builder& b, NodeId data, const ir::IndexedAttrs& attrs, const Shape& out,
-                              int64_t width, const AxisTaps& y, const AxisTaps& x) {
-  std::vector<NodeId> reads;
-  for (size_t i = 0; i < 4; ++i) {
-    const NodeId row = b.BinaryScalar(TapeOp::kMul, y.index[i / 2], static_cast<double>(width));
-    const NodeId index = b.Expand(b.Add(row, x.index[i % 2]), out);
-    const NodeId weight = b.Mul(y.weight[i / 2], x.weight[i % 2]);
-    reads.push_back(b.Mul(b.IndexedRead(data, {index}, attrs, out), b.Cast(weight, b.dtype(data))));
-  }
-  return reads;
-}
 
 struct RoiAttrs {
   bool average = true, half_pixel = true;
@@ -338,18 +306,15 @@ Status DeformConv(OpContext& c) {
     NodeId at = b.Add(steps(3 + axis, window.dilations[a]), steps(5 + axis, window.strides[a]));
     at = b.BinaryScalar(TapeOp::kAdd, at, -static_cast<double>(window.pads_begin[a]));
     at = b.Add(at, b.Reshape(b.Slice(offsets, 4, axis, 1, 1), places));
-    return TapsOf(b, at, x[axis + 2], IndexType(x));
+    return LinearTaps(b, at, x[axis + 2], IndexType(x));
   };
-  ir::IndexedAttrs attrs;
-  attrs.map = ir::DenseView(out);
-  int64_t* strides = attrs.map.steps[0].strides;
+  ir::View first = ir::DenseView(out);
+  int64_t* strides = first.steps[0].strides;
   std::fill(strides, strides + out.rank, 0);
   strides[2] = x[2] * x[3];
   strides[1] = strides[2] * out[2];
   strides[0] = strides[2] * x[1];
-  attrs.dims = {{1, x[2] * x[3], false}};
-  const std::vector<NodeId> reads = FourReads(b, data, attrs, out, x[3], axis_taps(0), axis_taps(1));
-  NodeId value = b.Add(b.Add(reads[0], reads[1]), b.Add(reads[2], reads[3]));
+  NodeId value = SampledSum(b, data, first, out, {axis_taps(0), axis_taps(1)}, {x[2], x[3]});
   if (c.Has(4)) value = b.Mul(value, b.Reshape(b.Cast(c.In(4), type), places));
   const NodeId columns = b.Reshape(b.Cast(value, c.dtype(0)), {x[0], groups, w[1] * taps, oh * ow});
   const NodeId weights = b.Reshape(c.In(1), {groups, w[0] / groups, w[1] * taps});

@@ -4,6 +4,7 @@
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
+#include "compiler/import/sampled.h"
 
 namespace rondo::importer {
 namespace {
@@ -33,31 +34,22 @@ Result<SampleAttrs> ReadSample(OpContext& c) {
   return attrs;
 }
 
-// One element on an axis: its index (an integer in range) and its weight (none: 1).
-struct AxisTap {
-  NodeId index = kNoNode;
-  NodeId weight = kNoNode;
-};
-
 // Samples along one axis. All places have one shape and are f32.
 class AxisSampler {
  public:
   AxisSampler(Builder& b, const SampleAttrs& attrs, int64_t extent, DType index)
-      : b_(b), attrs_(attrs), last_(static_cast<double>(extent - 1)), index_(index) {}
+      : b_(b), attrs_(attrs), extent_(extent), last_(static_cast<double>(extent - 1)), index_(index) {}
 
   // The taps for grid values in [-1, 1] along an axis.
   std::vector<AxisTap> Taps(NodeId grid) {
     NodeId x = Unnormalise(grid);
     if (attrs_.mode != "cubic") x = Within(x);
-    if (attrs_.mode == "nearest") return {Tap(b_.Unary(TapeOp::kRound, x), kNoNode)};
-    NodeId floor = b_.Unary(TapeOp::kFloor, x);
-    NodeId t = b_.Sub(x, floor);
-    if (attrs_.mode == "linear") {
-      NodeId rest = b_.Binary(TapeOp::kSub, b_.Scalar(DType::kF32, 1), t);
-      return {Tap(floor, rest), Tap(Plus(floor, 1), t)};
-    }
+    if (attrs_.mode == "nearest") return {TapAt(b_, b_.Unary(TapeOp::kRound, x), extent_, index_, kNoNode)};
+    if (attrs_.mode == "linear") return LinearTaps(b_, x, extent_, index_);
+    const NodeId floor = b_.Unary(TapeOp::kFloor, x), t = b_.Sub(x, floor);
     std::vector<AxisTap> taps;
-    for (int k = -1; k <= 2; ++k) taps.push_back(Tap(Within(Plus(floor, k)), CubicWeight(t, k)));
+    for (int k = -1; k <= 2; ++k)
+      taps.push_back(TapAt(b_, Within(Plus(floor, k)), extent_, index_, CubicWeight(t, k)));
     return taps;
   }
 
@@ -88,17 +80,6 @@ class AxisSampler {
     return Plus(b_.Binary(TapeOp::kMin, turn, back), low);
   }
 
-  // The tap at integer place `at`. With zeros padding, a place outside has weight 0. Other paddings leave no
-  // place outside except the neighbour of the last element, whose weight is 0.
-  AxisTap Tap(NodeId at, NodeId weight) {
-    NodeId inside = Clamp(b_, at, 0, last_);
-    if (attrs_.padding == Padding::kZeros) {
-      NodeId present = b_.Cast(b_.Binary(TapeOp::kEqual, inside, at), DType::kF32);
-      weight = weight == kNoNode ? present : b_.Mul(weight, present);
-    }
-    return {b_.Cast(inside, index_), weight};
-  }
-
   // Keys' convolution kernel with a = -0.75 at distance |t - k|.
   NodeId CubicWeight(NodeId t, int k) {
     constexpr double kA = -0.75;
@@ -114,6 +95,7 @@ class AxisSampler {
 
   Builder& b_;
   const SampleAttrs& attrs_;
+  int64_t extent_;
   double last_;
   DType index_;  // of taps
 };
@@ -143,34 +125,13 @@ Status GridSample(OpContext& c) {
     taps.push_back(AxisSampler(b, attrs, x[a + 2], IndexType(x)).Taps(b.Unsqueeze(one, 1)));
   }
 
-  // All channels read the same elements of their pictures: one index and one weight for each.
+  // All channels read the same elements of their pictures.
   const ir::View dense = ir::DenseView(x);
-  ir::IndexedAttrs read;
   ir::ViewStep step;
   step.shape = out;
   step.strides[0] = dense.steps[0].strides[0];
   step.strides[1] = dense.steps[0].strides[1];
-  read.map = ir::View{{step}};
-  read.dims = {{1, step.strides[1], false}};
-  NodeId sum = kNoNode;
-  std::vector<size_t> at(static_cast<size_t>(axes), 0);
-  for (bool more = true; more;) {
-    NodeId index = kNoNode, weight = kNoNode;
-    for (size_t a = 0; a < at.size(); ++a) {
-      const AxisTap& tap = taps[a][at[a]];
-      const double extent = static_cast<double>(x[static_cast<int>(a) + 2]);
-      index = a == 0 ? tap.index : b.Add(b.BinaryScalar(TapeOp::kMul, index, extent), tap.index);
-      if (tap.weight != kNoNode) weight = weight == kNoNode ? tap.weight : b.Mul(weight, tap.weight);
-    }
-    NodeId value = b.IndexedRead(data, {b.Expand(index, out)}, read, out);
-    if (weight != kNoNode) value = b.Mul(value, b.Cast(weight, b.dtype(value)));
-    sum = sum == kNoNode ? value : b.Add(sum, value);
-    more = false;
-    for (size_t a = at.size(); a-- > 0 && !more;) {
-      more = ++at[a] < taps[a].size();
-      if (!more) at[a] = 0;
-    }
-  }
+  const NodeId sum = SampledSum(b, data, ir::View{{step}}, out, taps, {x.begin() + 2, x.end()});
   return c.Give(b.Cast(sum, c.dtype(0)));
 }
 

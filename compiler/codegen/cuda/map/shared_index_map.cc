@@ -20,13 +20,12 @@ std::vector<size_t> ReadApart(const Part& part) {
   return apart;
 }
 
-// Vectors that fill 4 bytes: a warp's reads lie apart by as much as a thread has neighbouring points.
+// Few enough that indices and weights fit in registers. A thread's neighbouring points read one channel: what
+// its block reads of it may still be in L1.
 int LanesOfShared(const PartContext& context, const std::vector<size_t>& apart) {
+  constexpr int kMostLanes = 4;
   const Part& part = context.part;
-  int64_t most = 1;
-  for (size_t index : Touched(part.body, TapeOp::kStore))
-    most = std::max(most, ByteSize(part.operands[index].dtype));
-  const int lanes = std::min(LanesOfMap(context), static_cast<int>(std::max<int64_t>(1, 4 / most)));
+  const int lanes = std::min(LanesOfMap(context), kMostLanes);
   const bool vectors = std::all_of(apart.begin(), apart.end(), [&](size_t index) {
     const Span<const Indirect> by = part.operands[index].indirects;
     return std::all_of(by.begin(), by.end(), [&](const Indirect& indirect) {
