@@ -64,7 +64,7 @@ Result<T> Guarded(const CompileOptions& options, const F& compile) {
 }
 
 // Passes that compute new constants from weights.
-constexpr const char* kReshapeWeights[] = {"fold_weight_scales", "pad_channels", "pad_matmuls",
+constexpr const char* kReshapeWeights[] = {"fold_weight_scales", "pad_masks", "pad_channels", "pad_matmuls",
                                            "order_convolution_weights"};
 
 Status CheckLiveWeights(const CompileOptions& options) {

@@ -95,6 +95,8 @@ constexpr PipelineEntry kPipeline[] = {
      "attention has at most as many features of a value as its kernels support"},
     {"sum_in_integers", GraphAndBodies<passes::SumInIntegers>, kEach, kOptional, kGpus, Leaves::kGraph,
      kPaired, "scatters that add many floats add integers: any order gives the same bits"},
+    {"pad_masks", GraphAndBodies<passes::PadMasks>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
+     "attention reads masks whose rows are no whole vectors from padded ones"},
     {"pad_channels", Graph<passes::PadChannels>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "convolutions of channels that are no vectors read a copy of four or a multiple of eight"},
     {"pad_matmuls", GraphAndBodies<passes::PadMatmuls>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,

@@ -17,6 +17,7 @@ struct AttentionShape {
   // The mask's number in place of minus infinity, for the keys after a query and for all keys of every
   // seventh query.
   double low = 0;
+  int64_t mask_pitch = 0;  // elements from one row of the mask to the next; 0: as many as keys
 };
 
 // Loops: batch and key heads, query heads that share a key head, queries, value features, keys, features.
@@ -43,6 +44,15 @@ void AddAttention(Suite* suite, const AttentionShape& shape, DType type, uint32_
   part.values =
       maker.Operand(type, Mode::kRead, shape.apart ? std::vector<int>{0, 3, 4} : std::vector<int>{0, 4, 3});
   if (shape.mask != DType::kI64) part.mask = maker.Operand(shape.mask, Mode::kRead, {0, 2, 4});
+  if (shape.mask_pitch != 0) {
+    const Span<int64_t> strides = c.arena.New<int64_t>(6);
+    std::fill(strides.begin(), strides.end(), 0);
+    strides[4] = 1;
+    strides[2] = shape.mask_pitch;
+    strides[0] = shape.mask_pitch * shape.queries;
+    maker.operands[part.mask].strides = strides;
+    maker.sizes[part.mask] = strides[0] * maker.loops[0];
+  }
   if (shape.limit != AttentionShape::kNone) {
     part.limit =
         maker.Operand(DType::kI64, Mode::kRead,
@@ -168,6 +178,26 @@ TEST(GpuKernels, AttentionOfManyQueriesMatchesTheReference) {
                         keys = std::to_string(suite.configuration.n);
       EXPECT_GT(suite.Count(", " + rows + ", " + keys + ", "), 0u);  // of a StagedAttention
     }
+  }
+}
+
+// Rows of masks that begin at vectors, although the number of keys is odd.
+TEST(GpuKernels, AttentionReadsPaddedMasksAsVectors) {
+  uint32_t seed = 500;
+  for (const char* name : {"staged", "pipelined 64x128", "pipelined 128x96"}) {
+    Suite suite;
+    suite.each = 1;
+    suite.configuration = *ParseKernelConfiguration(name);
+    for (DType mask : {DType::kF16, DType::kBool, DType::kF32}) {
+      AddAttention(&suite, {2, 2, 1, 90, 197, 64, 64, AttentionShape::kNone, mask, 0, false, 0, 200},
+                   kHalves[seed % 2], seed);
+      ++seed;
+    }
+    suite.Run();
+    if (suite.configuration.variant != VariantId::kPipelined) continue;
+    EXPECT_EQ(
+        suite.Count("MaskAhead<2, 8, ") + suite.Count("MaskAhead<1, 8, ") + suite.Count("MaskAhead<4, 4, "),
+        suite.size());
   }
 }
 

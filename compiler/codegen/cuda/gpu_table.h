@@ -138,6 +138,7 @@ struct GpuTable {
   double attention_pipelined_key = 3.8;
   double attention_pipelined_feature = 0.106;
   double attention_pipelined_mask = 7;
+  double attention_mask_piece = 12;  // for each more read of eight keys' mask
   double attention_pipelined_shared = 1.18;
   double attention_pipelined_two_stages = 1.08;
   // Multiply-adds a cycle by mma.sync, both matmuls and the softmax between them, of one multiprocessor: 6.8

@@ -104,9 +104,10 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
 double PipelinedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout) {
   const GpuTable& gpu = GpuTableOf(context.target);
   const double features = RoundUp(layout.features, 16) + layout.wgmma_values();
-  const bool masked = context.part.mask != kNoOperand, ahead = MaskLanes(context, tiles).has_value();
+  const bool masked = context.part.mask != kNoOperand;
+  const std::optional<int> ahead = MaskLanes(context, tiles);
   double stage = gpu.attention_pipelined_key + features * gpu.attention_pipelined_feature +
-                 (ahead ? gpu.attention_pipelined_mask : 0);
+                 (ahead ? gpu.attention_pipelined_mask + (8 / *ahead - 1) * gpu.attention_mask_piece : 0);
   stage = gpu.attention_pipelined_stage + layout.own() * stage;
   if (layout.splits() > 1) stage *= gpu.attention_pipelined_shared;
   if (layout.stages == 2) stage *= gpu.attention_pipelined_two_stages;

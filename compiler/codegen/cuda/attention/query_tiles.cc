@@ -142,12 +142,36 @@ void WriteQueryRows(const PartContext& context, const QueryTiles& tiles, ThreadR
   writer->Line("}");
 }
 
+namespace {
+
+// Whether vectors of `lanes` keys begin at aligned elements in all rows of the mask, and the last of a row
+// ends before the next row begins.
+bool HasRowsOfVectors(const PartContext& context, const Operand& mask, size_t along, int64_t lanes) {
+  const Part& part = context.part;
+  const int64_t bytes = lanes * ByteSize(mask.dtype);
+  if (bytes > 16 || context.params[mask.param].alignment % static_cast<uint64_t>(bytes) != 0) return false;
+  const int64_t keys = part.loops[along];
+  int64_t pitch = INT64_MAX;
+  for (size_t l = 0; l < part.loops.size(); ++l) {
+    if (l == along || part.loops[l] == 1 || mask.strides[l] == 0) continue;
+    if (mask.strides[l] % lanes != 0) return false;
+    pitch = std::min(pitch, std::abs(mask.strides[l]));
+  }
+  const bool apart = keys % lanes == 0 || (pitch != INT64_MAX &&
+                                           mask.offset % pitch + (keys + lanes - 1) / lanes * lanes <= pitch);
+  return apart && mask.offset % lanes == 0;
+}
+
+}  // namespace
+
 std::optional<int> MaskLanes(const PartContext& context, const QueryTiles& tiles) {
   const Part& part = context.part;
   if (part.mask == kNoOperand) return std::nullopt;
   const Operand& mask = part.operands[part.mask];
   if (!IsPlain(mask) || mask.strides[tiles.key] != 1 || ByteSize(mask.dtype) > 4) return std::nullopt;
-  return std::min(8, VectorAlong(part, mask, tiles.key, context.params[mask.param]));
+  int lanes = 8;
+  while (lanes > 1 && !HasRowsOfVectors(context, mask, tiles.key, lanes)) lanes /= 2;
+  return lanes;
 }
 
 namespace {

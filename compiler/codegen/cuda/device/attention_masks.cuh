@@ -14,8 +14,8 @@ struct NoMaskAhead {
 };
 
 // Elements of SIZE bytes, read before the scores are there: for each of a thread's two rows RUNS runs of
-// eight neighbouring keys, 32 keys apart (PermutedKeys). LANES elements are read at once; their alignment
-// permits it, and `all`, the number of keys, is a multiple of it.
+// eight neighbouring keys, 32 keys apart (PermutedKeys). LANES elements are read at once: their alignment
+// permits it, and behind the last of `all` keys there are elements enough.
 template <int SIZE, int LANES, int RUNS>
 struct MaskAhead {
   static constexpr int WORDS = 2 * SIZE;  // of a run
