@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/overlap.h"
 #include "compiler/ir/rebase.h"
-#include "compiler/ir/walk.h"
 
 namespace rondo::ir {
 
@@ -35,50 +35,8 @@ Region Region::OfWrite(const IndexedAttrs& attrs) {
   return Region(View{{step}});
 }
 
-bool Region::MayMeet(const Region& other) const {
-  if (view_.steps.empty() || other.view_.steps.empty()) return true;
-  const auto [low, high] = Bounds();
-  const auto [other_low, other_high] = other.Bounds();
-  return low <= other_high && other_low <= high;
-}
-
 bool Region::Meets(const Region& other) const {
-  if (!MayMeet(other)) return false;
-  if (view_.steps.empty() || other.view_.steps.empty()) return true;
-  if (IsRun() && other.IsRun()) return true;
-  const int64_t high = Bounds().second, other_high = other.Bounds().second;
-  constexpr int64_t kMostElements = 1 << 26;
-  if (std::max(high, other_high) >= kMostElements) return true;
-  std::vector<bool> here(static_cast<size_t>(std::max(high, other_high)) + 1, false);
-  ForEachElement(view_, [&](int64_t, int64_t at) { here[static_cast<size_t>(at)] = true; });
-  bool meets = false;
-  ForEachElement(other.view_, [&](int64_t, int64_t at) { meets = meets || here[static_cast<size_t>(at)]; });
-  return meets;
-}
-
-bool Region::IsRun() const {
-  if (!view_.affine()) return false;
-  View from_front = view_;
-  from_front.steps[0].offset = 0;
-  return IsDense(from_front, view_.shape().elements());
-}
-
-std::pair<int64_t, int64_t> Region::Bounds() const {
-  if (view_.affine()) {
-    const ViewStep& s = view_.steps[0];
-    int64_t low = s.offset, high = s.offset;
-    for (int d = 0; d < s.shape.rank; ++d) {
-      int64_t reach = s.strides[d] * (s.shape[d] - 1);
-      (reach > 0 ? high : low) += reach;
-    }
-    return {low, high};
-  }
-  int64_t low = INT64_MAX, high = 0;
-  ForEachElement(view_, [&](int64_t, int64_t at) {
-    low = std::min(low, at);
-    high = std::max(high, at);
-  });
-  return {low, high};
+  return view_.steps.empty() || other.view_.steps.empty() || MayOverlap(view_, other.view_);
 }
 
 Versions::Versions(const Graph& graph, NodeId storage) {

@@ -30,14 +30,10 @@ class Region {
   // The elements that the write of `version` touches; all if it is a call.
   static Region OfVersion(const Graph& graph, NodeId version);
 
-  // Exact for storage below 2^26 elements; otherwise may be true by caution.
+  // Whether there are common elements; true also where `MayOverlap` cannot tell.
   bool Meets(const Region& other) const;
-  // Decided by the first and last elements alone.
-  bool MayMeet(const Region& other) const;
 
  private:
-  std::pair<int64_t, int64_t> Bounds() const;
-  bool IsRun() const;  // all elements from its first to its last
   View view_;
 };
 

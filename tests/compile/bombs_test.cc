@@ -170,6 +170,25 @@ TEST(Bombs, ViewsThatDoNotComposeCountInBytes) {
   ExpectRefused(m, "bytes of names and lists", "alone stands for");
 }
 
+// Rows of a tensor are replaced again and again, each row of the updates anywhere by its index: the pairs of
+// updates and places are far more than the elements.
+TEST(Bombs, RowsWrittenByIndexTakeTimeInProportionToTheWrites) {
+  ModelMaker m;
+  m.Input("x", {25'089, 96});
+  m.Input("rows", {25'088, 1}, onnx::TensorProto::INT64);
+  m.Ints("first", {1});
+  m.Ints("end", {25'089});
+  m.Ints("zero", {0});
+  m.Node("Neg", {"x"}, {"v0"});
+  for (int i = 0; i < 32; ++i) {
+    m.Node("Slice", {V(i), "first", "end", "zero"}, {"slice" + V(i)});
+    m.Node("Exp", {"slice" + V(i)}, {"update" + V(i)});
+    m.Node("ScatterND", {V(i), "rows", "update" + V(i)}, {V(i + 1)});
+  }
+  m.Output(V(32));
+  ExpectCompiles(m);
+}
+
 // A chain of computed constants: folded up to the budget for a model of that size, and computed in each run
 // from there on.
 TEST(Bombs, ConstantsAreWorkedOutWithinABudget) {

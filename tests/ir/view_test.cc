@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <set>
 
+#include "compiler/ir/overlap.h"
 #include "compiler/ir/view_axis.h"
 #include "compiler/ir/walk.h"
 
@@ -175,6 +177,63 @@ TEST(ViewTest, ComposeIsOneAfterTheOther) {
     for (int i = 0; i < 3; ++i) RandomMove(rng, &outer, &e);
     ASSERT_EQ(ByResolve(Compose(inner, outer)), e.elements);
   }
+}
+
+TEST(ViewTest, ViewsOverlapWhereTheyShowACommonElement) {
+  Rng rng(9);
+  int apart = 0, exact = 0, cautious = 0;
+  for (int round = 0; round < 4000; ++round) {
+    const Shape shape = RandomShape(rng);
+    View views[2];
+    std::set<int64_t> shown[2];
+    for (int i = 0; i < 2; ++i) {
+      views[i] = DenseView(shape);
+      Explicit e{shape, std::vector<int64_t>(static_cast<size_t>(shape.elements()))};
+      std::iota(e.elements.begin(), e.elements.end(), 0);
+      for (int move = 0; move < 4; ++move) RandomMove(rng, &views[i], &e);
+      shown[i].insert(e.elements.begin(), e.elements.end());
+    }
+    const bool meet =
+        std::any_of(shown[0].begin(), shown[0].end(), [&](int64_t at) { return shown[1].count(at) > 0; });
+    const bool may = MayOverlap(views[0], views[1]);
+    LoopNest nests[2] = {LoopNest(views[0].shape()), LoopNest(views[1].shape())};
+    const bool refined = RefineLoops(views[0], &nests[0]) && RefineLoops(views[1], &nests[1]);
+    ASSERT_TRUE(refined ? may == meet : may >= meet) << ToString(views[0]) << " and " << ToString(views[1]);
+    apart += !meet;
+    exact += !meet && !may;
+    cautious += !refined;
+  }
+  EXPECT_GT(cautious, 100);
+  EXPECT_GT(apart, 300);
+  EXPECT_GT(exact, apart * 9 / 10);
+}
+
+// A walk through these elements would not end. The last pair cannot be told apart within the steps allowed.
+TEST(ViewTest, OverlapOfLongViewsTakesFewSteps) {
+  constexpr int64_t kLong = int64_t{1} << 40;
+  const auto strided = [](int64_t offset, std::vector<IndexDim> dims) {
+    ViewStep step;
+    step.offset = offset;
+    for (const IndexDim& dim : dims) {
+      step.shape.dims[step.shape.rank] = dim.extent;
+      step.strides[step.shape.rank++] = dim.stride;
+    }
+    return View{{step}};
+  };
+  const View even = strided(0, {{kLong, 0}, {kLong, 2}}), odd = strided(1, {{kLong, 0}, {kLong, 2}});
+  EXPECT_FALSE(MayOverlap(even, odd));
+  EXPECT_TRUE(MayOverlap(even, strided(1, {{kLong, 3}})));
+  const View left = strided(0, {{kLong, 393}, {1, 1}}), right = strided(1, {{kLong, 393}, {392, 1}});
+  EXPECT_FALSE(MayOverlap(left, right));
+  EXPECT_TRUE(MayOverlap(right, strided(392, {{kLong, 393 * 2}})));
+  EXPECT_FALSE(MayOverlap(right, strided(393 * 5, {{kLong, 393 * 2}})));
+  // No sum of few strides that leave 1 leaves 500 when divided by 1000.
+  std::vector<IndexDim> leave_1, leave_0;
+  for (int64_t i = 0; i < 7; ++i) {
+    leave_1.push_back({2, 1'000'001 + 17'000 * i});
+    leave_0.push_back({1000, 1'200'000 + 59'000 * i});
+  }
+  EXPECT_TRUE(MayOverlap(strided(0, leave_1), strided(-3'000'000'500, leave_0)));
 }
 
 TEST(ViewTest, MergingTransposedHeadsSplitsBackToPlainStrides) {

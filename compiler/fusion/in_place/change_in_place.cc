@@ -95,7 +95,7 @@ std::string Preparation::ChangeInPlace(const Write& write) {
   std::vector<LateRead> late;
   if (!SortReaders(change, holder, &before, &late)) return WhyNotChanged(base);
   for (const LateRead& read : late_[first]) {
-    if (!Meets(first, read.region, change.written)) continue;
+    if (!read.region.Meets(change.written)) continue;
     if (g_.node(read.reader).op == Op::kConcat || g_.Reaches(id, read.reader)) return WhyNotChanged(base);
     before.push_back(read.reader);
   }
@@ -152,8 +152,8 @@ bool Preparation::SortReaders(const Change& change, const View& place, std::vect
       const Region region(ir::Compose(place, g_.ViewOf(node.inputs[k])));
       if (target) {
         // Others will read what it leaves there.
-        if (Meets(change.first, region, Region(change.own))) return false;
-      } else if (!Meets(change.first, region, change.written)) {
+        if (region.Meets(Region(change.own))) return false;
+      } else if (!region.Meets(change.written)) {
         late->push_back({reader, region});
       } else if (node.op == Op::kConcat || g_.Reaches(change.write.runs, reader)) {
         return false;  // a concatenation may lie in the memory of its pieces
@@ -163,12 +163,6 @@ bool Preparation::SortReaders(const Change& change, const View& place, std::vect
     }
   }
   return late->size() + late_[change.first].size() <= kMostLate;
-}
-
-// Whether two regions of the memory of `first` may have common elements.
-bool Preparation::Meets(NodeId first, const Region& a, const Region& b) const {
-  constexpr int64_t kMostElements = 1 << 22;  // that are looked at one by one
-  return g_.node(first).shape.elements() > kMostElements ? a.MayMeet(b) : a.Meets(b);
 }
 
 }  // namespace rondo::fusion

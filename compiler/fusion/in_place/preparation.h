@@ -90,7 +90,6 @@ class Preparation {
   bool ReadsPiecesAlone(NodeId base);
   bool SortReaders(const Change& change, const ir::View& place, std::vector<NodeId>* before,
                    std::vector<LateRead>* late);
-  bool Meets(NodeId first, const ir::Region& a, const ir::Region& b) const;
 
   // output_memory.cc
   void SettleOutputs();
