@@ -248,6 +248,7 @@ WORKLOADS = {
     "deeplabv3-resnet50-520-b1-f16": Workload(
         lambda: torchvision_model("deeplabv3_resnet50", 1, 3, 520, 520), channels_last=True),
     "r3d_18-16x112-b4-f16": Workload(lambda: torchvision_model("r3d_18", 4, 3, 16, 112, 112)),
+    "mvit_v2_s-16x224-b1-f16": Workload(lambda: torchvision_model("mvit_v2_s", 1, 3, 16, 224, 224)),
     **{f"{name}-b{batch}-f16": Workload(lambda name=name, batch=batch: timm_model(name, batch, 224))
        for name, batch in (
         ("vit_small_patch16_224", 32), ("mixer_b16_224", 16), ("beit_base_patch16_224", 8), ("convnextv2_tiny", 16),
