@@ -16,14 +16,15 @@ constexpr size_t kMask = 3;         // of the inputs of attention
 constexpr int64_t kMaskVector = 8;  // elements
 int64_t PaddedKeys(int64_t keys) { return (keys + kMaskVector - 1) / kMaskVector * kMaskVector; }
 
-// Whether a mask of several rows has some that do not begin at a vector.
-bool HasOddRows(const ir::View& view) {
+// Whether the mask has elements of its own along the keys that are not neighbours, or rows that do not begin
+// at vectors.
+bool IsNoVectors(const ir::View& view) {
   if (!view.affine()) return false;
   const ir::ViewStep& step = view.steps[0];
   const int last = step.shape.rank - 1;
-  bool odd = false;
+  bool odd = step.strides[last] != 1;
   for (int d = 0; d < last; ++d) odd |= step.shape[d] > 1 && step.strides[d] % kMaskVector != 0;
-  return odd && step.strides[last] == 1;
+  return odd && step.strides[last] != 0;
 }
 
 class MaskPadder {
@@ -35,15 +36,15 @@ class MaskPadder {
     const Node& node = graph_.node(id);
     if (node.op != Op::kAttention || !node.As<ir::AttentionAttrs>().has_mask) return false;
     const NodeId mask = node.inputs[kMask];
-    if (!Is16BitFloat(graph_.node(node.inputs[0]).dtype) || !HasOddRows(graph_.ViewOf(mask))) return false;
+    if (!Is16BitFloat(graph_.node(node.inputs[0]).dtype) || !IsNoVectors(graph_.ViewOf(mask))) return false;
     const bool constant = graph_.IsConstant(graph_.BaseOf(mask));
     ir::Builder b = BuilderLike(&graph_, id);
     const NodeId once = Distinct(b, mask);
-    if (!Pays(b.shape(mask), b.shape(once), constant)) return false;
-    const auto [at, fresh] = padded_.try_emplace(once, ir::kNoNode);
-    if (fresh) at->second = constant ? Constant(b, once) : WithZeros(b, once);
     const Shape shape = b.shape(mask);
     const int last = shape.rank - 1;
+    if (!Pays(shape, b.shape(once), constant) || (!constant && shape[last] % kMaskVector == 0)) return false;
+    const auto [at, fresh] = padded_.try_emplace(once, ir::kNoNode);
+    if (fresh) at->second = constant ? Constant(b, once) : WithZeros(b, once);
     graph_.SetInput(id, kMask, b.Expand(b.Slice(at->second, last, 0, 1, shape[last]), shape));
     return true;
   }
@@ -84,8 +85,9 @@ class MaskPadder {
     for (int64_t row = 0; row < rows; ++row) {
       int64_t element = step.offset, rest = row;
       for (int d = last; d-- > 0; rest /= shape[d]) element += rest % shape[d] * step.strides[d];
-      std::memcpy(bytes.data() + row * shape[last] * size, from->bytes.data() + element * size,
-                  static_cast<size_t>(keys * size));
+      for (int64_t key = 0; key < keys; ++key, element += step.strides[last])
+        std::memcpy(bytes.data() + (row * shape[last] + key) * size, from->bytes.data() + element * size,
+                    static_cast<size_t>(size));
     }
     const NodeId made = b.Constant(ir::ConstantData::Own(from->dtype, shape, std::move(bytes)));
     graph_.node(made).name = graph_.node(base).name;

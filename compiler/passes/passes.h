@@ -65,8 +65,9 @@ Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options);
 // made pixel by pixel.
 Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options);
 
-// With options.target.tensor_cores, 16-bit attention reads masks of several rows that are no whole vectors of
-// eight (197 keys) from a copy with padded rows, where the copy takes less time than it saves.
+// With options.target.tensor_cores, 16-bit attention reads masks whose rows are no whole vectors of eight
+// (197 keys), or whose keys are no neighbours, from a copy with padded rows, where the copy takes less time
+// than it saves.
 Result<PassResult> PadMasks(ir::Graph* graph, const PassOptions& options);
 
 // With options.target.tensor_cores, a convolution (16-bit floats, 8-bit integers) whose channels do not form

@@ -131,7 +131,7 @@ ShortShape LoopsOf(const PartContext& context) {
 
 // Whether a K beyond the short ones pays: in f32, where L1 holds what the neighbours of all threads read.
 bool IsLongInF32(const PartContext& context, int64_t k) {
-  constexpr int64_t kMostK = 64, kMostBytes = 32 << 10;
+  constexpr int64_t kMostK = 32, kMostBytes = 32 << 10;
   const Part& part = context.part;
   const ShortShape shape = LoopsOf(context);
   return k <= kMostK && part.skeleton == Skeleton::kMatMul && !part.tf32 && part.prologue.empty() &&
