@@ -129,13 +129,16 @@ ShortShape LoopsOf(const PartContext& context) {
   return shape;
 }
 
-// Whether a K beyond the short ones pays: in f32, where L1 holds what the neighbours of all threads read.
+// Whether a K beyond the short ones pays: in f32, where L1 holds what the neighbours of all threads read, and
+// these store whole vectors (with pairs, a step of 18 columns and a K of 32 took 173 us instead of 64).
 bool IsLongInF32(const PartContext& context, int64_t k) {
   constexpr int64_t kMostK = 32, kMostBytes = 32 << 10;
+  constexpr int kVector = 4;
   const Part& part = context.part;
   const ShortShape shape = LoopsOf(context);
-  return k <= kMostK && part.skeleton == Skeleton::kMatMul && !part.tf32 && part.prologue.empty() &&
-         part.operands[part.lhs].dtype == DType::kF32 && part.operands[part.rhs[0]].dtype == DType::kF32 &&
+  return k <= kMostK && shape.lanes == kVector && part.skeleton == Skeleton::kMatMul && !part.tf32 &&
+         part.prologue.empty() && part.operands[part.lhs].dtype == DType::kF32 &&
+         part.operands[part.rhs[0]].dtype == DType::kF32 &&
          part.loops[shape.along] * k * ByteSize(DType::kF32) <= kMostBytes;
 }
 
