@@ -21,8 +21,9 @@ class Ranges {
     if (const auto found = known_.find(id); found != known_.end()) return found->second;
     NumberRange range = OfType(graph_.node(id).dtype);
     if (steps < kMostSteps) {
+      // Integers beyond their type wrap around: they may be any of its numbers.
       const NumberRange made = Made(graph_.node(id), steps + 1);
-      range = {std::max(range.least, made.least), std::min(range.most, made.most)};
+      if (made.least >= range.least && made.most <= range.most) range = made;
     }
     return known_[id] = range;
   }
@@ -33,6 +34,10 @@ class Ranges {
       case DType::kBool: return {0, 1};
       case DType::kU8: return {0, 255};
       case DType::kI8: return {-128, 127};
+      case DType::kU16: return {0, 65535};
+      case DType::kI16: return {-32768, 32767};
+      case DType::kU32: return {0, 4294967295.0};
+      case DType::kI32: return {-2147483648.0, 2147483647.0};
       default: return {};
     }
   }
@@ -41,13 +46,21 @@ class Ranges {
     switch (n.op) {
       case Op::kConstant: return OfConstant(*n.As<ConstantAttrs>().data);
       case Op::kIota: return {0, static_cast<double>(n.shape.elements() - 1)};
-      case Op::kView:
-      case Op::kIndexedRead: return Of(n.inputs[0], steps);
+      case Op::kView: return Of(n.inputs[0], steps);
+      case Op::kIndexedRead: return OfRead(n, steps);
       case Op::kConcat: return Hull(n.inputs, 0, steps);
       case Op::kPointwise: return OfScalars(n, steps);
       case Op::kReduce: return OfReduction(n, steps);
       default: return {};
     }
+  }
+
+  // Indices out of range may read 0.
+  NumberRange OfRead(const Node& n, int steps) {
+    const NumberRange data = Of(n.inputs[0], steps);
+    const std::vector<IndexedDim>& dims = n.As<IndexedAttrs>().dims;
+    if (std::all_of(dims.begin(), dims.end(), [](const IndexedDim& dim) { return dim.fault; })) return data;
+    return {std::min(0.0, data.least), std::max(0.0, data.most)};
   }
 
   static NumberRange OfConstant(const ConstantData& data) {

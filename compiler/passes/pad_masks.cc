@@ -1,6 +1,6 @@
 // PadMasks: 16-bit attention on tensor cores reads added or selecting masks as vectors along the keys. Rows
-// that are no whole vectors (of 197 keys) begin at unaligned elements: attention reads a copy with padded
-// rows.
+// that are no whole vectors (of 197 keys) begin at unaligned elements, and in a table whose heads lie last,
+// keys are no neighbours: attention reads a copy with padded rows.
 #include <cstring>
 #include <map>
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/ir/builder.h"
+#include "compiler/ir/number_range.h"
 
 namespace rondo::ir {
 namespace {
@@ -21,6 +22,38 @@ TEST(GraphTest, ReplacingUnderAViewKeepsViewsOverNonViews) {
   EXPECT_EQ(g.node(out).inputs[0], y);
   EXPECT_EQ(g.node(out).As<ViewAttrs>().view.steps.size(), 2u);
   EXPECT_TRUE(g.node(neg).dead);
+}
+
+TEST(NumberRangeTest, BoundsHoldForWhatWrapsAroundAndForAbsentReads) {
+  Graph g;
+  Builder b(&g);
+  const NodeId x = b.Input("x", DType::kF32, Shape({4}));
+  const auto most = [&](NodeId id, double value) {
+    return b.Binary(TapeOp::kMin, id, b.Scalar(DType::kF32, value));
+  };
+  const auto clamped = [&](double low, double high) {
+    return b.Binary(TapeOp::kMax, most(x, high), b.Scalar(DType::kF32, low));
+  };
+  const auto range = [&](NodeId id, double low, double high) {
+    const NumberRange r = RangeOf(g, id);
+    EXPECT_EQ(r.least, low);
+    EXPECT_EQ(r.most, high);
+  };
+  const NodeId index = b.Cast(clamped(0, 99), DType::kI32);
+  range(index, 0, 99);
+  range(b.Add(b.BinaryScalar(TapeOp::kMul, index, 10), index), 0, 1089);
+  range(b.Cast(clamped(3, 99), DType::kI32), 0, 99);                           // NaN becomes 0
+  range(b.Cast(b.Cast(clamped(0, 200), DType::kI64), DType::kI8), -128, 127);  // 200 becomes -56
+  EXPECT_TRUE(b.AlwaysInside(index, {1, 100, false}));
+  EXPECT_FALSE(b.AlwaysInside(index, {1, 99, false}));
+  IndexedAttrs attrs;
+  attrs.map = DenseView(Shape({4}));
+  attrs.map.steps[0].strides[0] = 0;
+  const NodeId data = b.Ints(DType::kI64, {5}, {5, 6, 7, 8, 9});
+  for (const bool fault : {true, false}) {
+    attrs.dims = {{1, 5, false, fault}};
+    range(b.IndexedRead(data, {index}, attrs, Shape({4})), fault ? 5 : 0, 9);
+  }
 }
 
 TEST(GraphTest, ReplaceMovesControlEdges) {
